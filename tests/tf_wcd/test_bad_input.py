@@ -1,0 +1,210 @@
+"""Bad input: a ValueError that says what was received, and a model that is left as it was."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_wcd
+from tests import brute_force as bf
+
+GOOD = (np.random.default_rng(0).uniform(size=(20, 4)) < 0.5).astype("float32")
+
+
+def with_value(value, at=(7, 2)):
+    x = GOOD.copy()
+    x[at] = value
+    return x
+
+
+@pytest.fixture
+def rbm():
+    rbm = bf.make_rbm(bf.random_parameters(4, 3), negative_phase="wpcd", seed=0)
+    rbm.compile(bf.sgd(0.1))
+    rbm.fit(GOOD, batch_size=10, verbose=0)
+    return rbm
+
+
+BAD_DATA = [
+    (with_value(1.5), r"in \[0, 1\] for 'bernoulli'.*Received: 1.5 at \[7, 2\]"),
+    (with_value(-1), r"visible_type='spin'.*Received: -1.0"),
+    (with_value(255), r"divide grey levels by 255.*Received: 255.0"),
+    (with_value(np.nan), r"NaN.*Received: nan at \[7, 2\]"),
+    (with_value(np.inf), r"infinite.*Received: inf"),
+    (GOOD[:, :3], r"4 columns.*Received: shape \(20, 3\)"),
+    (GOOD[0], r"\[examples, visible units\].*Received: shape \(4,\)"),
+    (GOOD.reshape(5, 4, 4), r"reshape images.*Received: shape \(5, 4, 4\)"),
+    (GOOD[:0], r"empty.*Received: shape \(0, 4\)"),
+    (np.array([["a"] * 4]), "array of numbers"),
+]
+BAD_WEIGHTS = [
+    (np.r_[-1.0, np.ones(19)], r"negative. Received: -1.0 at \[0\]"),
+    (np.zeros(20), "zero for every example"),
+    (np.r_[np.nan, np.ones(19)], "NaN"),
+    (np.ones(19), r"20 examples. Received: shape \(19,\)"),
+]
+
+
+def unchanged(rbm, call, message):
+    before = [v.numpy().copy() for v in rbm.variables]
+    with pytest.raises(ValueError, match=message):
+        call()
+    for value, variable in zip(before, rbm.variables, strict=True):
+        np.testing.assert_array_equal(value, variable.numpy())
+
+
+@pytest.mark.parametrize(("x", "message"), BAD_DATA)
+def test_bad_arrays(rbm, x, message):
+    unchanged(rbm, lambda: rbm.fit(x, verbose=0), message)
+    unchanged(rbm, lambda: rbm.train_on_batch(x), message)
+    unchanged(rbm, lambda: rbm.evaluate(x, verbose=0), message)
+    unchanged(rbm, lambda: rbm.fit(GOOD, validation_data=x, verbose=0), message)
+
+
+@pytest.mark.parametrize(("weights", "message"), BAD_WEIGHTS)
+def test_bad_sample_weights(rbm, weights, message):
+    unchanged(rbm, lambda: rbm.fit(GOOD, sample_weight=weights, verbose=0), message)
+    unchanged(rbm, lambda: rbm.train_on_batch(GOOD, sample_weight=weights), message)
+
+
+STREAM = [
+    (with_value(1.5), None, r"in \[0, 1\].*batch 0 of the data set, minimum 0, maximum 1.5"),
+    (with_value(np.nan), None, "NaN or infinite values. Received: batch 0"),
+    (GOOD, np.r_[-1.0, np.ones(19)], "negative. Received: batch 0 of the data set, minimum -1"),
+    (GOOD, np.zeros(20), "zero for every example of the batch. Received: batch 0"),
+]
+
+
+@pytest.mark.parametrize(("x", "weights", "message"), STREAM)
+def test_bad_streams(rbm, x, weights, message):
+    parts = x if weights is None else (x, x, weights)
+    dataset = tf.data.Dataset.from_tensor_slices(parts).batch(10)
+    unchanged(rbm, lambda: rbm.fit(dataset, verbose=0), message)
+    unchanged(rbm, lambda: rbm.evaluate(dataset, verbose=0), message)
+
+
+def test_the_message_names_the_batch(rbm):
+    dataset = tf.data.Dataset.from_tensor_slices(with_value(np.nan, (17, 0))).batch(5)
+    with pytest.raises(ValueError, match=r"batch 3 of the data set"):
+        rbm.fit(dataset, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (tf.data.Dataset.from_tensor_slices(GOOD), r"batch the data set first.*Received: \(4,\)"),
+        (tf.data.Dataset.from_tensor_slices(GOOD[:, :3]).batch(5), "4 columns"),
+        (tf.data.Dataset.from_tensor_slices(GOOD).batch(5).take(0), "empty"),
+    ],
+)
+def test_bad_shapes_of_data_sets(rbm, dataset, message):
+    unchanged(rbm, lambda: rbm.fit(dataset, verbose=0), message)
+
+
+class Bad(keras.utils.PyDataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        return with_value(np.nan)[10 * i : 10 * i + 10]
+
+
+def test_bad_python_data(rbm):
+    unchanged(rbm, lambda: rbm.fit(iter([with_value(7)]), steps_per_epoch=1, verbose=0), "batch 0.*Received: 7.0")
+    with pytest.raises(Exception, match=r"batch 0.*NaN"):
+        rbm.fit(Bad(), verbose=0, shuffle=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"units": 0}, "Received: units=0"),
+        ({"units": 2.5}, "Received: units=2.5"),
+        ({"units": 3, "gibbs_steps": 0}, "Received: gibbs_steps=0"),
+        ({"units": 3, "gibbs_steps": 1.5}, "Received: gibbs_steps=1.5"),
+        ({"units": 3, "visible_type": "binary"}, "Received: 'binary'"),
+        ({"units": 3, "hidden_type": "gaussian"}, "Received: hidden_type='gaussian'"),
+        ({"units": 3, "negative_phase": "cdk"}, r"'cd', 'exact', 'pcd'.*Received: 'cdk'"),
+        ({"units": 3, "negative_phase": "pcd", "chains": 0}, "Received: chains=0"),
+        ({"units": 3, "centering_rate": 2}, "Received: centering_rate=2"),
+    ],
+)
+def test_bad_arguments_of_the_layer(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tf_wcd.RBMLayer(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"steps_per_epoch": -1}, "steps_per_epoch=-1"),
+        ({"class_weight": {0: 1}}, "sample_weight"),
+        ({"validation_split": 0.99}, "both sides"),
+    ],
+)
+def test_bad_arguments_of_fit(rbm, arguments, message):
+    unchanged(rbm, lambda: rbm.fit(GOOD, verbose=0, **arguments), message)
+
+
+def test_fit_before_compile():
+    with pytest.raises(ValueError, match=r"compile"):
+        tf_wcd.RBMLayer(3).fit(GOOD)
+
+
+def test_bad_compile():
+    with pytest.raises(ValueError, match=r"Received: 0"):
+        tf_wcd.RBMLayer(3).compile("sgd", steps_per_execution=0)
+
+
+def test_too_many_units_for_exact_evaluation():
+    rbm = tf_wcd.RBMLayer(30)
+    rbm.build((None, 26))
+    for call in (
+        lambda: tf_wcd.evaluation.log_partition(rbm),
+        lambda: tf_wcd.evaluation.log_prob(rbm, np.zeros((1, 26))),
+        lambda: tf_wcd.evaluation.kl_divergence(rbm, np.zeros((1, 26)), [1.0]),
+    ):
+        with pytest.raises(ValueError, match=r"26 visible \(bernoulli\) x 30 hidden.*annealed_log_partition"):
+            call()
+    gaussian = tf_wcd.RBMLayer(26, "gaussian")
+    gaussian.build((None, 2))
+    with pytest.raises(ValueError, match=r"annealed_log_partition"):
+        tf_wcd.evaluation.log_partition(gaussian)
+
+
+def test_exact_phase_on_what_it_cannot_enumerate():
+    rbm = tf_wcd.RBMLayer(3, negative_phase="exact")
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"21 visible units"):
+        rbm.fit(np.zeros((5, 21)), verbose=0)
+    rbm = tf_wcd.RBMLayer(3, "gaussian", negative_phase="exact")
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"visible_type='gaussian'"):
+        rbm.fit(np.zeros((5, 2)), verbose=0)
+
+
+def test_fixed_points_of_the_wrong_width():
+    rbm = tf_wcd.RBMLayer(3, negative_phase=tf_wcd.negative_phases.FixedPoints(np.zeros((2, 5))))
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"4 visible units. Received: shape \(2, 5\)"):
+        rbm.fit(GOOD, verbose=0)
+
+
+def test_bad_states_in_exact_evaluation(rbm):
+    with pytest.raises(ValueError, match=r"0 or 1. Received: 0.5"):
+        tf_wcd.evaluation.log_prob(rbm, [[0, 1, 0.5, 0]])
+    with pytest.raises(ValueError, match=r"sum 1. Received: sum 0.5"):
+        tf_wcd.evaluation.kl_divergence(rbm, GOOD[:2], [0.25, 0.25])
+
+
+def test_methods_before_the_layer_is_built():
+    rbm = tf_wcd.RBMLayer(3)
+    for call in (lambda: rbm.sample(2), lambda: tf_wcd.evaluation.log_partition(rbm)):
+        with pytest.raises(ValueError, match=r"build"):
+            call()
+    assert rbm.free_energy(GOOD).shape == (20,)  # this one knows from its argument
+    with pytest.raises(ValueError, match=r"4 columns.*\(2, 3\)"):
+        rbm.free_energy(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"\[n, 3\]"):
+        rbm.energy(GOOD, np.zeros((20, 4)))

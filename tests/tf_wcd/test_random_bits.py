@@ -1,0 +1,94 @@
+"""The generator: published answers, equidistribution, independence."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_wcd.random_bits import key_of, threefry, uniform
+
+ONES = 0xFFFFFFFF
+PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+
+
+# Known answers of the Random123 library (counter, key, result).
+@pytest.mark.parametrize(
+    ("rounds", "counter", "key", "expected"),
+    [
+        (13, (0, 0), (0, 0), (0x9D1C5EC6, 0x8BD50731)),
+        (13, (ONES, ONES), (ONES, ONES), (0xFD36D048, 0x2D17272C)),
+        (13, PI[:2], PI[2:], (0xBA3E4725, 0xF27D669E)),
+        (20, (0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        (20, (ONES, ONES), (ONES, ONES), (0x1CB996FC, 0xBB002BE7)),
+        (20, PI[:2], PI[2:], (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_known_answers(rounds, counter, key, expected):
+    words = lambda pair: tuple(tf.constant(word, tf.uint32) for word in pair)  # noqa: E731
+    assert tuple(int(w) for w in threefry(words(key), words(counter), rounds)) == expected
+
+
+def key(a, b=0):
+    return tf.constant([a, b], tf.uint32)
+
+
+def test_the_same_bits_compiled_or_not():
+    for shape in ([3, 7], [2, 5, 8], [1, 1]):
+        plain = uniform(key(5, 6), 3, shape)
+        compiled = tf.function(lambda s=shape: uniform(key(5, 6), 3, s), jit_compile=True)()
+        np.testing.assert_array_equal(plain, compiled)
+
+
+def test_numbers_are_inside_the_open_interval_and_symmetric():
+    u = uniform(key(1), 0, [1000, 1000]).numpy()
+    assert u.min() > 0
+    assert u.max() < 1
+    numerators = u.astype("float64") * 2**24
+    assert np.all(numerators == np.round(numerators))
+    assert np.all(numerators % 2 == 1)
+
+
+def chi_square_z(counts: np.ndarray) -> float:
+    """How many standard deviations the chi-square statistic of equal bins is from its mean."""
+    expected = counts.sum() / counts.size
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    degrees = counts.size - 1
+    return (statistic - degrees) / np.sqrt(2 * degrees)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 123456789])
+def test_equidistribution_in_one_and_two_dimensions(seed):
+    u = uniform(key(seed), 0, [1000, 1000]).numpy().ravel()
+    assert abs(chi_square_z(np.histogram(u, 1000, (0, 1))[0])) < 4
+    # Every single bit that we use is fair.
+    bits = ((u.astype("float64") * 2**23).astype("int64")[:, None] >> np.arange(23)) & 1
+    assert np.all(np.abs(bits.mean(0) - 0.5) < 4 * 0.5 / np.sqrt(u.size))
+    # Neighbours: in the row, across the two halves of a row, down the column.
+    grid = u.reshape(1000, 1000)
+    for a, b in ((grid[:, :-1], grid[:, 1:]), (grid[:, :500], grid[:, 500:]), (grid[:-1], grid[1:])):
+        counts = np.histogram2d(a.ravel(), b.ravel(), 32, [[0, 1], [0, 1]])[0]
+        assert abs(chi_square_z(counts)) < 4
+
+
+@pytest.mark.parametrize("change", ["seed", "count", "draw"])
+def test_independence_across_keys_and_draws(change):
+    keys = {"seed": lambda i: (key(i, 9), 4), "count": lambda i: (key(9, i), 4), "draw": lambda i: (key(9, 4), i)}[
+        change
+    ]
+    streams = np.stack([uniform(*keys(i), [1, 4096]).numpy()[0] for i in range(64)])
+    # Correlations of 64 streams with each other: their squares, scaled, are a chi-square variable.
+    z = np.corrcoef(streams)[np.triu_indices(64, 1)] * np.sqrt(4096)
+    assert np.abs(z).max() < 5
+    assert abs((z**2).mean() - 1) < 4 * np.sqrt(2 / z.size)
+    # And the numbers at one place, from stream to stream, are uniform as well.
+    assert abs(chi_square_z(np.histogram(streams, 256, (0, 1))[0])) < 4
+
+
+def test_keys_of_a_seed_generator():
+    distinct = {
+        tuple(key_of(tf.constant([seed, count], tf.int64)).numpy())
+        for seed in (0, 1, -1, 2**40, 2**40 + 1)
+        for count in range(5)
+    }
+    assert len(distinct) == 25
+    state = tf.constant([3, 4], tf.int64)
+    assert key_of(state).numpy().tolist() != key_of(state, purpose=1).numpy().tolist()

@@ -1,0 +1,243 @@
+"""`fit`: blocks of updates, all kinds of input, Keras' optimizers and callbacks."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_wcd
+from tests import brute_force as bf
+from tf_wcd.blocks import automatic_updates_per_call, index_blocks
+
+X = (np.random.default_rng(0).uniform(size=(50, 6)) < 0.4).astype("float32")
+
+
+def fitted(x=X, optimizer=None, compile_with=None, layer=None, **fit_with):
+    rbm = tf_wcd.RBMLayer(4, seed=1, **(layer or {}))
+    rbm.compile(optimizer or keras.optimizers.SGD(0.1, momentum=0.9), **(compile_with or {}))
+    rbm.fit(x, **{"verbose": 0, **fit_with})
+    return rbm
+
+
+def weights(rbm):
+    return np.concatenate([v.numpy().ravel() for v in (rbm.kernel, rbm.visible_bias, rbm.hidden_bias)])
+
+
+@pytest.mark.parametrize("phase", ["wcd", "pcd"])
+@pytest.mark.parametrize("data", ["pass", "endless", "stream"])
+def test_many_updates_in_one_call_equal_single_ones(phase, data):
+    arguments = {
+        "pass": {"batch_size": 8, "epochs": 3},  # the last batch of each pass is smaller
+        "endless": {"batch_size": 8, "epochs": 3, "steps_per_epoch": 7},
+        "stream": {"x": tf.data.Dataset.from_tensor_slices(X).batch(8), "epochs": 3},
+    }[data]
+    runs = [
+        fitted(
+            compile_with={"steps_per_execution": s, "jit_compile": jit}, layer={"negative_phase": phase}, **arguments
+        )
+        for s, jit in ((1, False), (3, True), (100, True), ("auto", True))
+    ]
+    assert int(runs[0].optimizer.iterations) == 21
+    for run in runs[1:]:
+        assert int(run.optimizer.iterations) == 21
+        np.testing.assert_allclose(weights(run), weights(runs[0]), atol=2e-6)
+
+
+def test_eagerly_the_same():
+    runs = [fitted(batch_size=25, epochs=2, compile_with={"run_eagerly": eager}) for eager in (True, False)]
+    np.testing.assert_allclose(weights(runs[0]), weights(runs[1]), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: keras.optimizers.Adam(0.01),
+        lambda: keras.optimizers.SGD(
+            keras.optimizers.schedules.PolynomialDecay(0.1, 6, 0.0), momentum=0.75, weight_decay=0.01
+        ),
+        lambda: keras.optimizers.SGD(0.1, clipnorm=0.05),
+        lambda: keras.optimizers.RMSprop(0.01),
+    ],
+)
+def test_optimizers_work_inside_the_loop(optimizer):
+    """Against the plain Keras loop: one call of `train_on_batch` for each update."""
+    inside = fitted(optimizer=optimizer(), batch_size=50, epochs=2, steps_per_epoch=4)
+    plain = tf_wcd.RBMLayer(4, seed=1)
+    plain.compile(optimizer())
+    for _ in range(8):
+        plain.train_on_batch(X)
+    np.testing.assert_allclose(weights(inside), weights(plain), atol=3e-6)
+    assert np.abs(weights(inside)).max() > 0.01
+
+
+def test_schedule_reaches_its_end():
+    rbm = fitted(
+        optimizer=keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(0.1, 8, 0.0)),
+        batch_size=50,
+        steps_per_epoch=8,
+    )
+    before = weights(rbm)
+    rbm.fit(X, batch_size=50, verbose=0)  # the learning rate is zero now
+    np.testing.assert_array_equal(weights(rbm), before)
+
+
+class Pieces(keras.utils.PyDataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, i):
+        return X[10 * i : 10 * i + 10], np.zeros(10)
+
+
+def test_every_kind_of_input_gives_the_same_training():
+    reference = fitted(batch_size=10, shuffle=False, epochs=2)
+    batches = [X[i : i + 10] for i in range(0, 50, 10)]
+    kinds = {
+        "tensor": dict(x=tf.constant(X), batch_size=10, shuffle=False),
+        "float64": dict(x=X.astype("float64"), batch_size=10, shuffle=False),
+        "bool": dict(x=X.astype(bool), batch_size=10, shuffle=False),
+        "list": dict(x=X.tolist(), batch_size=10, shuffle=False),
+        "tf.data": dict(x=tf.data.Dataset.from_tensor_slices(X).batch(10)),
+        "tf.data with labels": dict(x=tf.data.Dataset.from_tensor_slices((X, X[:, 0])).batch(10)),
+        "tf.data with weights": dict(x=tf.data.Dataset.from_tensor_slices((X, X[:, 0], np.ones(50))).batch(10)),
+        "tf.data without end": dict(x=tf.data.Dataset.from_tensor_slices(X).batch(10).repeat(), steps_per_epoch=5),
+        "PyDataset": dict(x=Pieces(), shuffle=False),
+        "generator": dict(x=(batches[i % 5] for i in range(10)), steps_per_epoch=5),
+    }
+    for name, arguments in kinds.items():
+        np.testing.assert_allclose(weights(fitted(epochs=2, **arguments)), weights(reference), atol=2e-6, err_msg=name)
+
+
+def test_progress_counts_updates():
+    seen = []
+
+    class Count(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append((batch, logs["ess"]))
+
+    rbm = fitted(batch_size=10, compile_with={"steps_per_execution": 2}, callbacks=[Count()])
+    assert [batch for batch, _ in seen] == [1, 3, 5]
+    assert int(rbm.optimizer.iterations) == 5
+    assert all(np.isfinite(ess) for _, ess in seen)
+
+
+def test_validation_data_and_split(tmp_path):
+    rbm = fitted(
+        batch_size=10, epochs=3, validation_split=0.2,
+        callbacks=[
+            keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+            keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", "val_loss", mode="min", save_best_only=True),
+            keras.callbacks.EarlyStopping("val_loss", mode="min", patience=50),
+        ],
+    )  # fmt: skip
+    assert int(rbm.optimizer.iterations) == 12
+    assert {"val_loss", "val_ess", "val_reconstruction_error"} <= set(rbm.history.history)
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
+    assert keras.models.load_model(tmp_path / "best.keras").kernel.shape == (6, 4)
+    other = fitted(X[:40], batch_size=10, epochs=3, validation_data=X[40:])
+    np.testing.assert_allclose(weights(rbm), weights(other), atol=1e-6)
+    np.testing.assert_allclose(rbm.history.history["val_loss"], other.history.history["val_loss"], atol=1e-5)
+
+
+def test_the_order_of_the_data():
+    def rows(**kwargs):
+        stream = index_blocks(
+            **{
+                "rows": 10,
+                "batch_size": 3,
+                "updates_per_block": 4,
+                "seed": 1,
+                "first_update": 0,
+                "shuffle": True,
+                **kwargs,
+            }
+        )
+        return [next(stream) for _ in range(6)]
+
+    passes = rows(endless=False)
+    assert [block.shape for block in passes] == [(3, 3), (1, 1)] * 3
+    for i in (0, 2, 4):
+        assert sorted(np.concatenate([passes[i].ravel(), passes[i + 1].ravel()])) == list(range(10))
+    assert passes[0].tolist() != passes[2].tolist()
+    stream = np.concatenate([block.ravel() for block in rows(endless=True)])
+    for i in range(7):
+        assert sorted(stream[10 * i : 10 * i + 10]) == list(range(10))
+    # A run that starts at a later update goes on with the same order.
+    later = np.concatenate([block.ravel() for block in rows(endless=True, first_update=5)])
+    np.testing.assert_array_equal(later[:57], stream[15:])
+    np.testing.assert_array_equal(rows(endless=False, first_update=4)[0], passes[2])
+    assert np.concatenate([b.ravel() for b in rows(endless=False, shuffle=False)])[:10].tolist() == list(range(10))
+    assert rows(endless=True, batch_size=10)[0].shape == (4, 0)
+
+
+def test_two_fits_of_one_epoch_are_one_fit_of_two():
+    once = fitted(batch_size=8, epochs=4)
+    twice = fitted(batch_size=8, epochs=2)
+    twice.fit(X, batch_size=8, epochs=2, verbose=0)
+    np.testing.assert_array_equal(weights(once), weights(twice))
+
+
+def test_other_data_without_a_new_compilation():
+    rbm = fitted(batch_size=10)
+    runs = rbm._compiled.run["indices"]
+    rbm.fit(X[:30], batch_size=10, verbose=0)
+    rbm.fit(1 - X, batch_size=10, verbose=0)
+    assert rbm._compiled.run["indices"] is runs
+    assert runs.experimental_get_tracing_count() <= 2
+    assert rbm._resident.visible.shape[0] in (None, 0)  # the data are not kept
+
+
+def test_automatic_choice():
+    assert automatic_updates_per_call(2000, 1e4) == 2000
+    assert automatic_updates_per_call(600, 4e8) == 12
+    assert 1 <= automatic_updates_per_call(601, 4e8) <= 12
+    assert automatic_updates_per_call(1, 1e12) == 1
+    assert automatic_updates_per_call(None, 1e4) == 100
+
+
+def test_a_batch_without_weight_by_chance_moves_nothing():
+    rbm = tf_wcd.RBMLayer(4, seed=1)
+    rbm.compile(bf.sgd(1.0))
+    rbm.build((None, 6))
+    before = weights(rbm)
+    sample_weight = np.r_[np.zeros(10), np.ones(10)]
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 0:
+                np.testing.assert_array_equal(weights(self.model), before)
+
+    rbm.compile(bf.sgd(1.0), steps_per_execution=1)
+    rbm.fit(X[:20], sample_weight=sample_weight, batch_size=10, shuffle=False, callbacks=[Look()], verbose=0)
+    assert np.isfinite(weights(rbm)).all()
+    assert (weights(rbm) != before).any()
+
+
+@pytest.mark.slow
+def test_bars_and_stripes_wcd_beats_cd():
+    """BS09, 45 hidden spins, full batch: WCD_1 below KL 0.01 within 3e5 epochs, where CD_1 ends above 0.05."""
+    states, probabilities = tf_wcd.datasets.load("BS09")
+    results = {}
+    for phase in ("wcd", "cd"):
+        rbm = tf_wcd.RBMLayer(
+            45,
+            "spin",
+            "spin",
+            negative_phase=phase,
+            seed=0,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=1.0, seed=0),
+        )
+        rbm.compile(keras.optimizers.SGD(0.03, momentum=0.9))
+        kl = tf_wcd.callbacks.ExactKL(2 * states - 1, probabilities)
+        rbm.fit(
+            2 * states - 1,
+            sample_weight=probabilities,
+            batch_size=14,
+            steps_per_epoch=3000,
+            epochs=100,
+            callbacks=[kl],
+            verbose=0,
+        )
+        results[phase] = [value for _, value, _ in kl.history]
+    assert min(results["wcd"]) < 0.01
+    assert results["cd"][-1] > 0.05

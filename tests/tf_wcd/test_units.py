@@ -1,0 +1,76 @@
+"""Unit types: their primitives against sums and integrals done the long way."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_wcd import units
+
+FIELDS = np.array([-3.0, -0.4, 0.0, 0.7, 2.5])
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "spin"])
+def test_binary_primitives_equal_sums_over_the_states(name):
+    unit = units.get(name)
+    values = np.array(unit.values)
+    weights = np.exp(FIELDS[:, None] * values)
+    np.testing.assert_allclose(unit.cumulant(tf.constant(FIELDS)), np.log(weights.sum(1)), rtol=1e-12)
+    np.testing.assert_allclose(
+        unit.mean(tf.constant(FIELDS)), (weights * values).sum(1) / weights.sum(1), rtol=1e-12, atol=1e-15
+    )
+
+
+@pytest.mark.parametrize("unit", [units.Gaussian(), units.Gaussian(variance=2.5), units.Gaussian(variance=0.3)])
+def test_gaussian_primitives_equal_integrals(unit):
+    x = np.linspace(-40, 40, 400_001)
+    base = unit.base_energy(tf.constant(x)).numpy()
+    weights = np.exp(FIELDS[:, None] * x - base) * (x[1] - x[0])
+    total = weights.sum(1)
+    np.testing.assert_allclose(unit.cumulant(tf.constant(FIELDS)), np.log(total), rtol=1e-9)
+    np.testing.assert_allclose(unit.mean(tf.constant(FIELDS)), (weights * x).sum(1) / total, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [units.Bernoulli(), units.Spin(), units.Gaussian(variance=2.5)])
+def test_mean_is_the_derivative_of_the_cumulant(unit):
+    field = tf.constant(FIELDS)
+    with tf.GradientTape() as tape:
+        tape.watch(field)
+        total = tf.reduce_sum(unit.cumulant(field))
+    np.testing.assert_allclose(tape.gradient(total, field), unit.mean(field), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [units.Bernoulli(), units.Spin(), units.Gaussian(variance=2.5)])
+def test_samples_have_the_mean_and_the_variance_of_the_unit(unit):
+    n = 200_000
+    uniform = tf.constant(np.random.default_rng(0).uniform(1e-9, 1 - 1e-9, (n, len(FIELDS))))
+    field = tf.broadcast_to(tf.constant(FIELDS), [n, len(FIELDS)])
+    drawn = unit.sample(field, uniform).numpy()
+    mean = unit.mean(tf.constant(FIELDS)).numpy()
+    if unit.values is None:
+        variance = np.full(len(FIELDS), 2.5)
+    else:
+        assert set(np.unique(drawn)) == set(unit.values)
+        low, high = unit.values
+        variance = (mean - low) * (high - mean)
+    assert np.all(np.abs(drawn.mean(0) - mean) < 4 * np.sqrt(variance / n))
+    np.testing.assert_allclose(drawn.var(0), variance, rtol=0.05)
+
+
+def test_extreme_fields_stay_finite():
+    field = tf.constant([-1e5, -100.0, 0.0, 100.0, 1e5])
+    for unit in (units.Bernoulli(), units.Spin()):
+        assert np.isfinite(unit.cumulant(field)).all()
+        low, high = unit.values
+        np.testing.assert_allclose(unit.mean(field)[:2], low, atol=1e-30)
+        np.testing.assert_allclose(unit.mean(field)[3:], high)
+        # A state of probability zero never comes, whatever the random number.
+        for u in (2.0**-24, 0.5, 1 - 2.0**-24):
+            drawn = unit.sample(field, tf.fill([5], tf.constant(u)))
+            assert drawn.numpy()[[0, 4]].tolist() == [low, high]
+
+
+def test_unknown_unit_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"bernoulli.*Received: 'binary'"):
+        units.get("binary")
+    with pytest.raises(ValueError, match="Received: variance=-1"):
+        units.Gaussian(variance=-1)

@@ -1,0 +1,25 @@
+"""tf_wcd: Restricted Boltzmann Machines for Keras, trained with Weighted Contrastive Divergence."""
+
+import keras
+
+if keras.config.backend() != "tensorflow":
+    raise ImportError(
+        f"tf_wcd needs Keras' TensorFlow backend. Received: the {keras.config.backend()!r} backend. "
+        "Set the environment variable KERAS_BACKEND=tensorflow before anything imports Keras."
+    )
+
+from tf_wcd import callbacks, datasets, evaluation, negative_phases, units
+from tf_wcd.layer import RBMLayer
+from tf_wcd.negative_phases import NegativePhase
+from tf_wcd.version import __version__
+
+__all__ = [
+    "NegativePhase",
+    "RBMLayer",
+    "__version__",
+    "callbacks",
+    "datasets",
+    "evaluation",
+    "negative_phases",
+    "units",
+]

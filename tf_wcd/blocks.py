@@ -1,0 +1,173 @@
+"""Many updates in one compiled call: the data come in blocks of whole updates.
+
+A block holds the batches of several consecutive updates, stacked along its first axis: row numbers of data that lie on
+the device already (arrays), or the batches themselves (`tf.data`). `BlockRunner` hands blocks to a compiled loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+MAX_STACK_BYTES = 2**26
+SECONDS_PER_CALL = 0.25
+
+
+class ResidentData:
+    """Arrays kept on the device during `fit`, reachable from a compiled function without being part of it."""
+
+    def __init__(self, width: int, dtype: str) -> None:
+        self.visible = tf.Variable(np.zeros([0, width], dtype), trainable=False, shape=[None, width])
+        self.weights = tf.Variable(np.zeros([0], dtype), trainable=False, shape=[None])
+
+    def fill(self, visible: np.ndarray, weights: np.ndarray) -> None:
+        self.visible.assign(visible)
+        self.weights.assign(weights)
+
+    def clear(self) -> None:
+        self.fill(self.visible[:0], self.weights[:0])
+
+
+def index_blocks(
+    rows: int, batch_size: int, updates_per_block: int, seed: int, first_update: int, shuffle: bool, endless: bool
+) -> Iterator[np.ndarray]:
+    """Blocks of row numbers, int32 ``[updates, batch]``, without end: a pure function of the seed and the first update.
+
+    Each pass over the data takes the rows in an order of its own. With ``endless`` the passes follow each other without
+    a seam and all batches are full; otherwise each pass ends with a smaller batch if the batch size does not divide the
+    rows.
+
+    A batch of the whole data needs no order: its row numbers are left out (``[updates, 0]``).
+    """
+    if batch_size == rows:
+        while True:
+            yield np.zeros([updates_per_block, 0], "int32")
+
+    def order(number: int) -> np.ndarray:
+        if not shuffle:
+            return np.arange(rows, dtype="int32")
+        return np.random.Generator(np.random.Philox(key=[seed, number])).permutation(rows).astype("int32")
+
+    if endless:
+        number, offset = divmod(first_update * batch_size, rows)
+        pending = order(number)[offset:]
+        need = updates_per_block * batch_size
+        while True:
+            parts = [pending]
+            while sum(map(len, parts)) < need:
+                number += 1
+                parts.append(order(number))
+            stream = np.concatenate(parts)
+            yield stream[:need].reshape(updates_per_block, batch_size)
+            pending = stream[need:]
+
+    full, rest = divmod(rows, batch_size)
+    number = -(-first_update // (full + bool(rest)))
+    while True:
+        stream = order(number)
+        batches = stream[: full * batch_size].reshape(full, batch_size)
+        for start in range(0, full, updates_per_block):
+            yield batches[start : start + updates_per_block]
+        if rest:
+            yield stream[-rest:].reshape(1, rest)
+        number += 1
+
+
+def index_dataset(**arguments: Any) -> tf.data.Dataset:
+    """`index_blocks` as a data set that works ahead; ``first_update`` is a function, asked at the start."""
+    first_update: Callable[[], int] = arguments.pop("first_update")
+    dataset = tf.data.Dataset.from_generator(
+        lambda: index_blocks(first_update=first_update(), **arguments),
+        output_signature=tf.TensorSpec([None, None], tf.int32),
+    )
+    return dataset.prefetch(2)
+
+
+def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data.Dataset:
+    """Batches ``(x, weights)`` of one size stacked into blocks, as many as memory allows, fetched ahead."""
+    x_spec = dataset.element_spec[0]
+    row_bytes = x_spec.shape[1] * x_spec.dtype.size
+
+    def group(x: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        # Groups left over at the end come in the order of their keys: larger batches first, as they came.
+        return -tf.shape(x, out_type=tf.int64)[0]
+
+    def window(key: tf.Tensor) -> tf.Tensor:
+        return tf.clip_by_value(MAX_STACK_BYTES // tf.maximum(row_bytes * -key, 1), 1, updates_per_block)
+
+    return dataset.group_by_window(
+        group, lambda _, same: same.batch(updates_per_block), window_size_func=window
+    ).prefetch(2)
+
+
+def automatic_updates_per_call(updates_per_epoch: int | None, flops_per_update: float) -> int:
+    """Updates per compiled call: about a quarter of a second's worth, and if possible a divisor of an epoch's.
+
+    Example:
+
+    >>> automatic_updates_per_call(2000, 1e5)
+    2000
+    >>> automatic_updates_per_call(600, 4e8)
+    12
+    """
+    # A rough guess of the time of an update on two CPU cores is enough: an order of magnitude matters, a factor does
+    # not.
+    seconds = 2e-5 + flops_per_update / 2e10
+    limit = max(1, int(SECONDS_PER_CALL / seconds))
+    if updates_per_epoch is None:
+        return min(limit, 100)
+    if updates_per_epoch <= limit:
+        return updates_per_epoch
+    return next(n for n in range(limit, 0, -1) if updates_per_epoch % n == 0 or n <= limit // 2)
+
+
+class BlockRunner:
+    """Draws blocks from Keras' iterator and runs their updates, so many at each call as Keras counts.
+
+    Args:
+        run: ``run(block, start, stop)`` does the updates ``start .. stop - 1`` of a block and returns the logs.
+        updates_per_call: updates at each call.
+        updates_per_epoch: updates in a Keras epoch; ``None`` if the length of the data set is not known.
+    """
+
+    def __init__(
+        self, run: Callable[..., dict[str, Any]], updates_per_call: int, updates_per_epoch: int | None
+    ) -> None:
+        self._run = run
+        self._updates_per_call = updates_per_call
+        self._updates_per_epoch = updates_per_epoch
+        self._left_in_epoch = updates_per_epoch
+        self._iterator: Any = None
+        self._block: Any = None
+        self._start = self._length = 0
+
+    def __call__(self, iterator: Any) -> dict[str, Any]:
+        if iterator is not self._iterator:
+            self._iterator, self._start, self._length = iterator, 0, 0
+            self._left_in_epoch = self._updates_per_epoch
+        quota = (
+            self._updates_per_call if self._left_in_epoch is None else min(self._updates_per_call, self._left_in_epoch)
+        )
+        logs: dict[str, Any] = {}
+        done = 0
+        while done < quota:
+            if self._start == self._length:
+                try:
+                    self._block = next(iterator)
+                except StopIteration:
+                    if done:
+                        break
+                    raise
+                self._start, self._length = 0, int(tf.nest.flatten(self._block)[0].shape[0])
+            stop = min(self._length, self._start + quota - done)
+            logs = self._run(self._block, tf.constant(self._start), tf.constant(stop))
+            done += stop - self._start
+            self._start = stop
+        if self._left_in_epoch is not None:
+            self._left_in_epoch -= done
+            if self._left_in_epoch == 0:
+                self._left_in_epoch = self._updates_per_epoch
+        return logs

@@ -1,0 +1,129 @@
+"""Exact likelihoods, by enumeration of the smaller side.
+
+The sum over one side is done in closed form (the free energy), so only the other side is enumerated, in chunks: memory
+is bounded whatever the size. Terms are computed in float64, and added by a running log-sum-exp in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.enumeration import states_of
+from tf_wcd.machine import Machine
+
+if TYPE_CHECKING:
+    from tf_wcd.layer import RBMLayer
+
+MAX_UNITS = 25
+CHUNK_BYTES = 2**25
+
+
+def log_partition(rbm: RBMLayer) -> float:
+    """Exact log Z.
+
+    The smaller side is enumerated (the hidden side for Gaussian visible units), up to 25 units.
+
+    Args:
+        rbm: a built `RBMLayer`.
+
+    Returns:
+        log Z in nats, in float64.
+
+    Raises:
+        ValueError: if the smaller side has more than 25 units.
+
+    Example:
+
+    >>> rbm = tf_wcd.RBMLayer(4, kernel_initializer="zeros")
+    >>> rbm.build((None, 3))
+    >>> round(log_partition(rbm) / np.log(2), 9)  # the uniform model: 2^(3 + 4) states
+    7.0
+    """
+    machine = rbm.machine()
+    over_visible = machine.visible.values is not None and machine.num_visible <= machine.num_hidden
+    count = machine.num_visible if over_visible else machine.num_hidden
+    if count > MAX_UNITS:
+        raise ValueError(
+            f"Exact evaluation enumerates the smaller side, of at most {MAX_UNITS} units. "
+            f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden units. "
+            "Use `tf_wcd.evaluation.annealed_log_partition`."
+        )
+    return float(_enumerate(as_float64(machine), over_visible, count))
+
+
+def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
+    """Exact log P(x) in nats (for Gaussian visible units, the log-density).
+
+    Args:
+        rbm: a built `RBMLayer` with at most 25 units on its smaller side.
+        x: states ``[n, visible units]``.
+
+    Returns:
+        float64 ``[n]``.
+    """
+    machine = as_float64(rbm.machine())
+    x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
+    log_z = log_partition(rbm)
+    rows = max(1, CHUNK_BYTES // (8 * max(machine.num_visible, machine.num_hidden)))
+    return (
+        np.concatenate([-machine.free_energy(tf.constant(x[i : i + rows])).numpy() for i in range(0, len(x), rows)])
+        - log_z
+    )
+
+
+def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> float:
+    """Exact Kullback-Leibler divergence KL(target || model) in nats.
+
+    Args:
+        rbm: a built `RBMLayer` with at most 25 units on its smaller side.
+        states: the distinct states of the target distribution, ``[n, visible units]``.
+        probabilities: their probabilities ``[n]``, with sum one. States that are not listed have probability zero.
+
+    Returns:
+        The divergence in nats, in float64.
+    """
+    probabilities = check_probabilities(probabilities, len(states))
+    return kl_from_log_prob(log_prob(rbm, states), probabilities)
+
+
+def kl_from_log_prob(log_probabilities: np.ndarray, target: np.ndarray) -> float:
+    """sum p (log p - log P) over the states with p > 0."""
+    some = target > 0
+    return float(np.sum(target[some] * (np.log(target[some]) - log_probabilities[some])))
+
+
+def check_probabilities(probabilities: Any, count: int) -> np.ndarray:
+    probabilities = check_sample_weight(probabilities, count)
+    if not math.isclose(probabilities.sum(), 1.0, rel_tol=1e-5):
+        raise ValueError(f"`probabilities` must have the sum 1. Received: sum {probabilities.sum()}")
+    return probabilities / probabilities.sum()
+
+
+def as_float64(machine: Machine) -> Machine:
+    """The machine with its parameters in float64."""
+    wide = {name: tf.cast(getattr(machine, name), tf.float64) for name in ("kernel", "visible_bias", "hidden_bias")}
+    return Machine(machine.visible, machine.hidden, **wide)
+
+
+def _enumerate(machine: Machine, over_visible: bool, count: int) -> tf.Tensor:
+    width = max(machine.num_visible, machine.num_hidden)
+    chunk = 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * width)))))
+    return _log_sum(machine, over_visible, count, chunk)
+
+
+def _log_sum(machine: Machine, over_visible: bool, count: int, chunk: int) -> tf.Tensor:
+    unit = machine.visible if over_visible else machine.hidden
+
+    def body(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        states = states_of(start + tf.range(chunk), unit, count, "float64")
+        energies = machine.free_energy(states) if over_visible else machine.hidden_free_energy(states)
+        return start + chunk, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(-energies)]))
+
+    start = tf.constant(0), tf.constant(-np.inf, tf.float64)
+    _, total = tf.while_loop(lambda i, _: i < 2**count, body, start, parallel_iterations=1)
+    return total

@@ -1,0 +1,267 @@
+"""What `fit` and `evaluate` take: arrays, data sets, generators, each checked and brought to the model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import blocks, data_checks
+from tf_wcd.training import ContrastiveModel
+
+
+class FittingModel(ContrastiveModel):
+    """A contrastive model with Keras' `fit`, `evaluate` and `train_on_batch`."""
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model. Arguments are those of `keras.Model.fit`, but that there are no targets.
+
+        Args:
+            x: an array ``[examples, visible units]``, a `tf.data.Dataset` of batches, a `keras.utils.PyDataset` or a
+                generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``; labels ``y`` are ignored.
+            y: ignored, so that labelled data can be passed as they are.
+            batch_size: examples in a batch of an array, 32 if not given, at most all.
+            sample_weight: weight of each example of an array: the target probabilities if the examples are distinct
+                states. They are rescaled to mean one. Weights in a data set are taken as given.
+            steps_per_epoch: updates in an epoch. With it, arrays are reshuffled and repeated without end;
+                without it, an epoch is one pass over the data.
+
+        Returns:
+            Keras' history.
+        """
+        if class_weight is not None:
+            raise ValueError(f"An RBM has no classes: use `sample_weight`. Received: class_weight={class_weight!r}")
+        if self.compiled is False:
+            raise ValueError("Call `compile(optimizer=...)` before `fit`.")
+        for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
+            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+                raise ValueError(f"`{name}` must be None or an integer of at least 1. Received: {name}={value!r}")
+        common = dict(epochs=epochs, verbose=verbose, callbacks=callbacks, initial_epoch=initial_epoch, **kwargs)
+
+        if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset, Iterator)):
+            if sample_weight is not None or validation_split:
+                raise ValueError(
+                    "`sample_weight` and `validation_split` go with arrays; a data set yields (x, y, sample_weight). "
+                    f"Received: x of type {type(x).__name__}"
+                )
+            common["validation_data"] = self._check_validation(validation_data)
+            return self._fit_stream(x, steps_per_epoch, shuffle, common)
+
+        x, weights = self._check_arrays(x, sample_weight)
+        if validation_split:
+            if validation_data is not None:
+                raise ValueError("Pass `validation_split` or `validation_data`, not both.")
+            if not 0 < validation_split < 1 or not 0 < int(len(x) * (1 - validation_split)) < len(x):
+                raise ValueError(
+                    "`validation_split` must leave examples on both sides. "
+                    f"Received: {validation_split} of {len(x)} examples"
+                )
+            split = int(len(x) * (1 - validation_split))
+            validation_data = (x[split:], None, weights[split:])
+            x, weights = x[:split], weights[:split]
+        weights = weights / weights.mean()
+        common["validation_data"] = self._check_validation(validation_data)
+        batch_size = min(batch_size or 32, len(x))
+        self._prepare(x.shape[1], batch_size)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            return super().fit(
+                x,
+                sample_weight=weights.astype("float32"),
+                batch_size=batch_size,
+                shuffle=shuffle,
+                steps_per_epoch=steps_per_epoch,
+                **common,
+            )
+
+        if self._resident is None:
+            self._resident = blocks.ResidentData(x.shape[1], self.variable_dtype)
+        self._resident.fill(x, weights.astype(self.variable_dtype))
+        updates = steps_per_epoch or -(-len(x) // batch_size)
+        per_call = self._updates_per_call(updates, batch_size)
+        dataset = blocks.index_dataset(
+            rows=len(x),
+            batch_size=batch_size,
+            updates_per_block=per_call,
+            seed=int(self.seed_generator.state.numpy()[0]),
+            first_update=lambda: int(self.optimizer.iterations.numpy()),
+            shuffle=shuffle,
+            endless=steps_per_epoch is not None,
+        )
+        try:
+            return self._fit_blocks("indices", dataset, per_call, updates, steps_per_epoch=updates, **common)
+        finally:
+            self._resident.clear()
+
+    def _fit_stream(
+        self, x: Any, steps_per_epoch: int | None, shuffle: bool, common: dict[str, Any]
+    ) -> keras.callbacks.History:
+        """Trains from a data set, a `PyDataset` or a generator."""
+        if isinstance(x, keras.utils.PyDataset):
+            first = x[0]
+            self._prepare_like(first)
+            return super().fit(
+                data_checks.CheckedPyDataset(x, self._check_batch),
+                steps_per_epoch=steps_per_epoch,
+                shuffle=shuffle,
+                **common,
+            )
+        if isinstance(x, Iterator):
+            first = next(x, None)
+            if first is None:
+                raise ValueError("The generator is empty: at least one batch is needed.")
+            self._prepare_like(first)
+            source = data_checks.checked_generator(_chain(first, x), self._check_batch)
+            return super().fit(source, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
+
+        first = next(iter(x.take(1)), None)
+        if first is None:
+            raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
+        with _readable_errors():
+            rows = self._prepare_like(first)
+        checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            triples = checked.map(lambda visible, weights: (visible, visible[:, :1], weights))
+            with _readable_errors():
+                return super().fit(triples, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
+        known = int(checked.cardinality())
+        updates = steps_per_epoch or (known if known > 0 else None)
+        per_call = self._updates_per_call(updates, rows)
+        dataset = blocks.stacked_dataset(checked, per_call)
+        if updates is not None and steps_per_epoch is None:
+            # Keras counts the elements of what it is given: tell it the number of updates instead, pass by pass.
+            dataset = dataset.repeat()
+            steps_per_epoch = updates
+        return self._fit_blocks("batches", dataset, per_call, updates, steps_per_epoch=steps_per_epoch, **common)
+
+    def _fit_blocks(
+        self, kind: str, dataset: tf.data.Dataset, per_call: int, updates: int | None, **arguments: Any
+    ) -> keras.callbacks.History:
+        self._runner = blocks.BlockRunner(self._run_function(kind), per_call, updates)
+        self.steps_per_execution = per_call
+        try:
+            with _readable_errors():
+                return super().fit(dataset, shuffle=False, **arguments)
+        finally:
+            self._runner = None
+            self.steps_per_execution = 1
+
+    def _updates_per_call(self, updates_per_epoch: int | None, batch_size: int) -> int:
+        wished = self._compile_arguments["steps_per_execution"]
+        if wished != "auto":
+            return int(wished)
+        steps = getattr(self.negative_phase, "gibbs_steps", 1)
+        size = self.num_visible * self.units * int(np.prod(self.replicas, dtype=int))
+        return blocks.automatic_updates_per_call(updates_per_epoch, 2.0 * batch_size * size * (3 + 2 * steps))
+
+    def evaluate(
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
+        """Mean of the metrics over data, as `keras.Model.evaluate`. It changes neither the model nor its chains."""
+        kwargs.pop("_use_cached_eval_dataset", None)
+        arrays: dict[str, Any] = {}
+        if isinstance(x, tf.data.Dataset):
+            first = next(iter(x.take(1)), None)
+            if first is None:
+                raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
+            self._prepare_like(first)
+            checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
+            x = checked.map(lambda visible, weights: (visible, visible[:, :1], weights))
+        elif isinstance(x, keras.utils.PyDataset):
+            self._prepare_like(x[0])
+            x = data_checks.CheckedPyDataset(x, self._check_batch)
+        else:
+            x, weights = self._check_arrays(x, sample_weight)
+            rows = min(batch_size or 32, len(x))
+            self._prepare(x.shape[1], rows)
+            arrays = {"sample_weight": weights.astype(self.variable_dtype), "batch_size": rows}
+        executions, self.steps_per_execution = self.steps_per_execution, 1
+        try:
+            with _readable_errors():
+                return super().evaluate(x, **arrays, **kwargs)
+        finally:
+            self.steps_per_execution = executions
+
+    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
+        """One update on one batch, as `keras.Model.train_on_batch`."""
+        x, weights = self._check_arrays(x, sample_weight)
+        self._prepare(x.shape[1], len(x))
+        return super().train_on_batch(x, sample_weight=weights.astype(self.variable_dtype), **kwargs)
+
+    # Checks and preparation
+
+    def _check_arrays(self, x: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
+        width = self.num_visible if self.built else None
+        x = data_checks.check_visible(x, self.visible_unit, width, dtype=self.variable_dtype)
+        return x, np.ones(len(x)) if sample_weight is None else data_checks.check_sample_weight(sample_weight, len(x))
+
+    def _check_batch(self, data: Any, where: str) -> tuple[Any, ...]:
+        x, weights = data_checks.check_batch(data, self.visible_unit, self.num_visible, self.variable_dtype, where)
+        return x, x[:, :1], np.ones(len(x), self.variable_dtype) if weights is None else weights
+
+    def _check_validation(self, data: Any) -> Any:
+        if data is None or isinstance(data, (tf.data.Dataset, keras.utils.PyDataset)):
+            return data
+        x, _, weights = keras.utils.unpack_x_y_sample_weight(data)
+        x, checked = self._check_arrays(x, weights)
+        return x, None, checked.astype(self.variable_dtype)
+
+    def _prepare_like(self, data: Any) -> int:
+        """Prepares for batches like this one; returns the number of its examples."""
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        if isinstance(x, (dict, tuple, list)) or len(x.shape) != 2:
+            shape = getattr(x, "shape", type(x).__name__)
+            raise ValueError(
+                f"Batches must have the shape [examples, visible units]; batch the data set first. Received: {shape}"
+            )
+        self._prepare(int(x.shape[1]), int(x.shape[0]))
+        return int(x.shape[0])
+
+    def _prepare(self, width: int, batch_size: int) -> None:
+        """Makes every variable that training needs, before anything is compiled."""
+        if not self.built:
+            self.build((None, width))
+        if width != self.num_visible:
+            raise ValueError(
+                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
+            )
+        self.negative_phase.validate(self.machine())
+        self.build_phase_state(batch_size)
+        if self.compiled and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+
+
+@contextlib.contextmanager
+def _readable_errors() -> Iterator[None]:
+    """Turns the errors of our own checks inside a `tf.data` pipeline into ValueErrors."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        ours = data_checks.readable(error)
+        if ours is None:
+            raise
+        raise ours from None
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest

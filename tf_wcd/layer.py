@@ -1,0 +1,378 @@
+"""RBMLayer: a Restricted Boltzmann Machine as a Keras model that is also a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import data_checks, negative_phases, units
+from tf_wcd.fitting import FittingModel
+from tf_wcd.gradient import Gradient, Offsets
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases import NegativePhase, State
+from tf_wcd.random_bits import key_of
+from tf_wcd.sampling import run_chains, start_of_chains
+
+SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class RBMLayer(FittingModel):
+    """A Restricted Boltzmann Machine.
+
+    As a model it trains itself on unlabelled data with `fit`. As a layer it maps visible units to the expected hidden
+    units, ``E[h | x]``, and stacks in `keras.Sequential` or a functional model, where back-propagation fine-tunes it.
+
+    Energy(x, h) = -b.x - c.h - x W h for binary units, with ``kernel`` W, ``visible_bias`` b and ``hidden_bias`` c.
+
+    Args:
+        units: number of hidden units.
+        visible_type: ``"bernoulli"`` (0/1), ``"spin"`` (-1/+1), ``"gaussian"`` (real), or a `tf_wcd.units.Unit`.
+        hidden_type: ``"bernoulli"``, ``"spin"``, or a `tf_wcd.units.Unit` with two states.
+        negative_phase: ``"cd"``, ``"wcd"``, ``"pcd"``, ``"wpcd"``, ``"exact"``, or a `tf_wcd.NegativePhase` object.
+        gibbs_steps: k of CD_k and its kin. Ignored where ``negative_phase`` is an object.
+        chains: number of persistent chains; ``None`` for as many as there are examples in the first batch.
+        centered: use the centred gradient. Its offsets start in the middle of the units' range (1/2 for 0/1 units) and
+            then follow the means of the data.
+        centering_rate: rate at which the offsets follow; 0 leaves them in the middle, with which 0/1 units learn as
+            spins do.
+        kernel_initializer: initializer of the kernel; a normal distribution of standard deviation 0.01 if not given.
+        visible_bias_initializer: initializer of the visible bias.
+        hidden_bias_initializer: initializer of the hidden bias.
+        seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
+
+    Input shape:
+        ``[batch, visible units]``.
+
+    Output shape:
+        ``[batch, units]``: E[h | x].
+
+    Example:
+
+    >>> states, probabilities = tf_wcd.datasets.load("BS09")
+    >>> rbm = RBMLayer(18, visible_type="spin", hidden_type="spin", seed=0)
+    >>> rbm.compile(keras.optimizers.SGD(0.01, momentum=0.9))
+    >>> history = rbm.fit(2 * states - 1, sample_weight=probabilities, batch_size=14, steps_per_epoch=100, verbose=0)
+    >>> rbm.sample(5, gibbs_steps=10, seed=1).shape
+    TensorShape([5, 9])
+    """
+
+    replicas: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        units: int,
+        visible_type: str | units.Unit = "bernoulli",
+        hidden_type: str | units.Unit = "bernoulli",
+        negative_phase: str | NegativePhase = "wcd",
+        gibbs_steps: int = 1,
+        chains: int | None = None,
+        centered: bool = False,
+        centering_rate: float = 0.01,
+        kernel_initializer: Any = None,
+        visible_bias_initializer: Any = "zeros",
+        hidden_bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if isinstance(units, bool) or not isinstance(units, (int, np.integer)) or units < 1:
+            raise ValueError(f"`units` must be an integer of at least 1. Received: units={units!r}")
+        if not 0 <= centering_rate <= 1:
+            raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
+        self.units = int(units)
+        self.visible_unit = get_unit(visible_type)
+        self.hidden_unit = get_unit(hidden_type)
+        if self.hidden_unit.values is None:
+            raise ValueError(
+                f"Hidden units must have two states: 'bernoulli' or 'spin'. Received: hidden_type={hidden_type!r}"
+            )
+        self.gibbs_steps = negative_phases.check_steps(gibbs_steps)
+        self.chains = chains
+        self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
+        self.centered = bool(centered)
+        self.centering_rate = float(centering_rate)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.sampling_seed_generator = keras.random.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
+        if kernel_initializer is None:
+            kernel_initializer = keras.initializers.RandomNormal(stddev=0.01, seed=seed)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.visible_bias_initializer = keras.initializers.get(visible_bias_initializer)
+        self.hidden_bias_initializer = keras.initializers.get(hidden_bias_initializer)
+        self.phase_variables = PhaseVariables(name="negative_phase", dtype=self.dtype_policy)
+
+    # Variables
+
+    def build(self, input_shape: Any) -> None:
+        width = input_shape[-1]
+        if len(input_shape) != 2 or not width:
+            raise ValueError(
+                f"The input of an RBM must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
+            )
+        n_v, n_h = int(width), self.units
+        self.num_visible = n_v
+        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer)
+        self.visible_bias = self._add("visible_bias", (n_v,), self.visible_bias_initializer)
+        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer)
+        self.visible_parameters = {
+            name: self._add(f"visible_{name}", (n_v,), keras.initializers.Constant(value))
+            for name, value in self.visible_unit.parameter_initial_values().items()
+        }
+        if self.centered:
+            middle = keras.initializers.Constant
+            self.visible_offset = self._add(
+                "visible_offset", (n_v,), middle(self.visible_unit.midpoint), trainable=False
+            )
+            self.hidden_offset = self._add("hidden_offset", (n_h,), middle(self.hidden_unit.midpoint), trainable=False)
+        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: n_v})
+        self.built = True
+
+    def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
+        return self.add_weight(shape=self.replicas + shape, initializer=initializer, name=name, trainable=trainable)
+
+    def machine(self) -> Machine:
+        """The RBM at its present parameters, as a value to compute with."""
+        self._require_built()
+        mixed = self.compute_dtype != self.variable_dtype
+        return Machine(
+            visible=self.visible_unit.bind(
+                {name: tf.convert_to_tensor(v) for name, v in self.visible_parameters.items()}
+            ),
+            hidden=self.hidden_unit,
+            kernel=tf.convert_to_tensor(self.kernel),
+            visible_bias=tf.convert_to_tensor(self.visible_bias),
+            hidden_bias=tf.convert_to_tensor(self.hidden_bias),
+            product_dtype=self.compute_dtype if mixed else None,
+        )
+
+    def descend(self, gradient: Gradient) -> None:
+        """Hands the gradient to the optimizer, and lets the offsets of the centred gradient follow the data."""
+        pairs = [
+            (self.kernel, gradient.kernel),
+            (self.visible_bias, gradient.visible_bias),
+            (self.hidden_bias, gradient.hidden_bias),
+            *((variable, gradient.visible_unit[name]) for name, variable in self.visible_parameters.items()),
+        ]
+        # Keras' optimizers undo the scaling that mixed precision asks for.
+        scaled = [(self.optimizer.scale_loss(g), v) for v, g in pairs if v.trainable]
+        self.optimizer.apply_gradients(scaled)
+        if gradient.data_means is not None:
+            for offset, mean in (
+                (self.visible_offset, gradient.data_means.visible),
+                (self.hidden_offset, gradient.data_means.hidden),
+            ):
+                offset.assign_add(self.centering_rate * (mean - offset))
+
+    def centering_offsets(self) -> Offsets | None:
+        return Offsets(self.visible_offset, self.hidden_offset) if self.centered else None
+
+    # State of the negative phase
+
+    @property
+    def chain_variables(self) -> dict[str, keras.Variable]:
+        """State of the negative phase: ``visible`` and ``hidden`` of persistent chains. Empty before training."""
+        return dict(self.phase_variables.by_name)
+
+    def phase_state(self) -> State:
+        return {name: tf.convert_to_tensor(v) for name, v in self.phase_variables.by_name.items()}
+
+    def assign_phase_state(self, state: State) -> None:
+        for name, variable in self.phase_variables.by_name.items():
+            variable.assign(state[name])
+
+    def build_phase_state(self, batch_size: int) -> None:
+        """Makes the state of the negative phase the first time that it is needed."""
+        if self.phase_variables.built:
+            return
+        # A key of its own: whether there is state or not, the first update draws the same numbers.
+        key = key_of(self.seed_generator.state, purpose=0xC4A1)
+        state = self.negative_phase.initial_state(self.machine(), batch_size, key)
+        self.phase_variables.build({name: tuple(value.shape) for name, value in state.items()})
+        self.assign_phase_state(state)
+
+    def start_chains(self, x: Any) -> None:
+        """Starts the persistent chains from the given visible states, one chain each.
+
+        Args:
+            x: ``[chains, visible units]``; data, say.
+        """
+        x = data_checks.check_visible(
+            x, self.visible_unit, self.num_visible if self.built else None, dtype=self.variable_dtype
+        )
+        if not self.built:
+            self.build((None, x.shape[1]))
+        machine = self.machine()
+        key = key_of(self.seed_generator.next())
+        state = negative_phases.start_chains(machine, tf.convert_to_tensor(x), key)
+        if set(self.negative_phase.initial_state(machine, len(x), key)) != set(state):
+            raise ValueError(f"{type(self.negative_phase).__name__} has no persistent chains: use 'pcd' or 'wpcd'.")
+        if self.phase_variables.built:
+            have = self.phase_variables.by_name["visible"].shape[-2]
+            if have != len(x):
+                raise ValueError(f"The layer has {have} chains already. Received: {len(x)} states")
+        else:
+            wished = getattr(self.negative_phase, "chains", None)
+            if wished is not None and wished != len(x):
+                raise ValueError(f"The layer was made for {wished} chains. Received: {len(x)} states")
+            self.phase_variables.build({name: tuple(value.shape) for name, value in state.items()})
+        self.assign_phase_state(state)
+
+    # The mathematics
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """E[h | x]."""
+        field = tf.matmul(inputs, self.kernel) + self.hidden_bias
+        return self.hidden_unit.mean(field)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        return (*input_shape[:-1], self.units)
+
+    def energy(self, x: Any, h: Any) -> tf.Tensor:
+        """Energy of each pair of visible and hidden states.
+
+        Args:
+            x: ``[n, visible units]``.
+            h: ``[n, hidden units]``.
+
+        Returns:
+            ``[n]``.
+        """
+        x, h = self._visible(x), tf.cast(tf.convert_to_tensor(h), self.variable_dtype)
+        if h.shape.rank != 2 or h.shape[-1] != self.units:
+            raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
+        return self.machine().energy(x, h)
+
+    def free_energy(self, x: Any) -> tf.Tensor:
+        """F(x) = -log sum_h exp(-Energy(x, h)), ``[n]`` for x ``[n, visible units]``."""
+        x = self._visible(x)
+        return self.machine().free_energy(x)
+
+    def reconstruct(self, x: Any) -> tf.Tensor:
+        """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape."""
+        x = self._visible(x)
+        machine = self.machine()
+        return machine.visible.mean(machine.visible_field(machine.hidden.mean(machine.hidden_field(x))))
+
+    def sample(
+        self, num_samples: int, gibbs_steps: int = 1000, initial: Any = None, clamp: Any = None, seed: int | None = None
+    ) -> tf.Tensor:
+        """Visible states from chains of Gibbs sampling.
+
+        Args:
+            num_samples: number of chains; the last state of each is returned.
+            gibbs_steps: steps of each chain, 0 or more. The chains have the model's distribution in the limit of many.
+            initial: visible states that the chains start from, ``[num_samples, visible units]`` or one row for all;
+                random states if not given.
+            clamp: ``[visible units]`` or ``[num_samples, visible units]``, true where a unit is held at its value in
+                ``initial`` while the others are drawn given it.
+            seed: an integer for reproducible samples; if not given, each call draws new ones.
+
+        Returns:
+            ``[num_samples, visible units]``.
+        """
+        self._require_built()
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
+            raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
+        key = key_of(self.sampling_seed_generator.next() if seed is None else tf.constant([int(seed), 0], tf.int64))
+        start = start_of_chains(self.machine(), num_samples, gibbs_steps, initial, clamp, key)
+        if self._compiled.sample is None:
+            self._compiled.sample = tf.function(
+                lambda *chains: run_chains(self.machine(), *chains), jit_compile=True, autograph=False
+            )
+        return self._compiled.sample(*start, key)
+
+    def _visible(self, x: Any) -> tf.Tensor:
+        x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
+        if x.shape.rank != 2:
+            raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
+        if not self.built:
+            self.build((None, x.shape[-1]))
+        if x.shape[-1] != self.num_visible:
+            raise ValueError(
+                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: shape {x.shape}"
+            )
+        return x
+
+    def _require_built(self) -> None:
+        if not self.built:
+            raise ValueError(
+                "The layer does not know its number of visible units yet: "
+                "fit it, call it, or use `build((None, visible units))`."
+            )
+
+    # Saving
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "visible_type": unit_config(self.visible_unit),
+            "hidden_type": unit_config(self.hidden_unit),
+            "negative_phase": keras.saving.serialize_keras_object(self.negative_phase),
+            "gibbs_steps": self.gibbs_steps,
+            "chains": self.chains,
+            "centered": self.centered,
+            "centering_rate": self.centering_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "visible_bias_initializer": keras.initializers.serialize(self.visible_bias_initializer),
+            "hidden_bias_initializer": keras.initializers.serialize(self.hidden_bias_initializer),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> RBMLayer:
+        config = dict(config)
+        for name in ("visible_type", "hidden_type", "negative_phase"):
+            if isinstance(config[name], dict):
+                config[name] = keras.saving.deserialize_keras_object(config[name], custom_objects=custom_objects)
+        return cls(**config)
+
+    def get_build_config(self) -> dict[str, Any]:
+        shapes = {name: list(v.shape) for name, v in self.phase_variables.by_name.items()}
+        return {"input_shape": [None, self.num_visible], "phase_shapes": shapes if self.phase_variables.built else None}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        self.build(tuple(config["input_shape"]))
+        if config.get("phase_shapes") is not None:
+            self.phase_variables.build({name: tuple(shape) for name, shape in config["phase_shapes"].items()})
+
+    # Keras does not save the counters of seed generators; a run that goes on after a reload needs them.
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        for name in SEED_GENERATORS:
+            store[name] = getattr(self, name).state.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        others = [name for name in store.keys() if name not in SEED_GENERATORS]  # noqa: SIM118 - it cannot be iterated
+        super().load_own_variables({name: store[name] for name in others})
+        for name in SEED_GENERATORS:
+            getattr(self, name).state.assign(np.asarray(store[name]))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PhaseVariables(keras.layers.Layer):
+    """Variables for the state of a negative phase, made when the first batch shows how many are needed."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(trainable=False, **kwargs)
+        self.by_name: dict[str, keras.Variable] = {}
+
+    def build(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        self.by_name = {
+            name: self.add_weight(shape=shape, initializer="zeros", trainable=False, name=name)
+            for name, shape in shapes.items()
+        }
+        self.built = True
+
+
+get_unit = units.get
+
+
+def unit_config(unit: units.Unit) -> str | dict[str, Any]:
+    """The name of a unit type without settings, as users write it; the serialised object otherwise."""
+    return keras.saving.serialize_keras_object(unit) if unit.get_config() else unit.name

@@ -1,0 +1,64 @@
+"""PCD_k and WPCD_k: points are chains that live through the whole training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_wcd.gibbs import gibbs_from_hidden, random_visible
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State, check_steps, uniform_log_weights
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class WPCD(NegativePhase):
+    """Weighted Persistent Contrastive Divergence: persistent chains, each with the model's probability among them.
+
+    A chain keeps its hidden state as well. An update then needs two matrix products for its first Gibbs step, x | h and
+    the field of h | x, instead of three.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1.
+        chains: number of chains; ``None`` for as many as there are examples in the first batch.
+    """
+
+    name = "wpcd"
+
+    def __init__(self, gibbs_steps: int = 1, chains: int | None = None) -> None:
+        self.gibbs_steps = check_steps(gibbs_steps)
+        if chains is not None and (isinstance(chains, bool) or not isinstance(chains, int) or chains < 1):
+            raise ValueError(f"`chains` must be None or an integer of at least 1. Received: chains={chains!r}")
+        self.chains = chains
+
+    def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
+        return start_chains(machine, random_visible(machine, self.chains or batch_size, key, draw=0), key)
+
+    def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
+        chain = gibbs_from_hidden(machine, state["hidden"], self.gibbs_steps, key)
+        hidden = machine.sample_hidden(chain.hidden_field, key, draw=0)
+        return Points(chain.visible, chain.hidden_field), {"visible": chain.visible, "hidden": hidden}
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gibbs_steps": self.gibbs_steps, "chains": self.chains}
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PCD(WPCD):
+    """Persistent Contrastive Divergence: persistent chains of equal weight.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1.
+        chains: number of chains; ``None`` for as many as there are examples in the first batch.
+    """
+
+    name = "pcd"
+
+    def log_weights(self, machine: Machine, batch: Batch, points: Points) -> tf.Tensor:
+        return uniform_log_weights(points)
+
+
+def start_chains(machine: Machine, visible: tf.Tensor, key: tf.Tensor) -> State:
+    """Chains at the given visible states, with hidden units drawn from them."""
+    return {"visible": visible, "hidden": machine.sample_hidden(machine.hidden_field(visible), key, draw=1)}

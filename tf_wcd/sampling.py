@@ -1,0 +1,59 @@
+"""Chains that are run to their end, with part of the units held if wished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import data_checks
+from tf_wcd.gibbs import random_visible
+from tf_wcd.machine import Machine
+
+
+def start_of_chains(
+    machine: Machine, num_samples: int, gibbs_steps: int, initial: Any, clamp: Any, key: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
+    """Checks the arguments of `RBMLayer.sample` and makes those of `run_chains`: states, mask of held units, steps."""
+    if isinstance(num_samples, bool) or int(num_samples) != num_samples or num_samples < 1:
+        raise ValueError(f"`num_samples` must be an integer of at least 1. Received: num_samples={num_samples!r}")
+    if isinstance(gibbs_steps, bool) or int(gibbs_steps) != gibbs_steps or gibbs_steps < 0:
+        raise ValueError(f"`gibbs_steps` must be an integer of at least 0. Received: gibbs_steps={gibbs_steps!r}")
+    if clamp is not None and initial is None:
+        raise ValueError("`clamp` holds units at their values in `initial`: pass `initial` too. Received: initial=None")
+    shape = (int(num_samples), machine.num_visible)
+    dtype = machine.kernel.dtype
+    if initial is None:
+        # The last number of a 32-bit counter: the chain itself counts from 0.
+        visible = random_visible(machine, shape[0], key, draw=2**32 - 1)
+    else:
+        rows = np.atleast_2d(np.asarray(initial))
+        if rows.shape[0] not in (1, shape[0]):
+            raise ValueError(f"`initial` must have one row or {shape[0]}. Received: shape {rows.shape}")
+        rows = data_checks.check_visible(rows, machine.visible, shape[1], "initial", dtype.as_numpy_dtype)
+        visible = tf.constant(np.broadcast_to(rows, shape))
+    held = None
+    if clamp is not None:
+        mask = np.asarray(clamp)
+        if mask.shape not in (shape[1:], (1, shape[1]), shape) or not np.isin(mask, (0, 1)).all():
+            raise ValueError(
+                f"`clamp` must be a mask of the shape [{shape[1]}] or {list(shape)}, true where a unit is held. "
+                f"Received: shape {mask.shape}"
+            )
+        held = tf.constant(np.broadcast_to(mask.astype(bool), shape))
+    return visible, held, tf.constant(int(gibbs_steps))
+
+
+def run_chains(
+    machine: Machine, visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor
+) -> tf.Tensor:
+    """Visible states after so many Gibbs steps, with the held units put back at each."""
+
+    def step(i: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        hidden = machine.sample_hidden(machine.hidden_field(x), key, 2 * i)
+        drawn = machine.sample_visible(machine.visible_field(hidden), key, 2 * i + 1)
+        return i + 1, drawn if held is None else tf.where(held, x, drawn)
+
+    _, visible = tf.while_loop(lambda i, _: i < steps, step, [tf.constant(0), visible], parallel_iterations=1)
+    return visible

@@ -1,0 +1,76 @@
+"""What a unit type must provide.
+
+A unit with external input ("field") ``f`` has the density ``exp(f * x - base_energy(x)) / exp(cumulant(f))``.
+Energies, conditionals, samplers and exact sums are written on these few primitives, so a new unit type is one small
+file.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+
+class Unit(abc.ABC):
+    """A kind of unit: its states and the statistics of its conditional distribution.
+
+    All primitives are pure, act element by element, and keep the shape of their argument.
+
+    Attributes:
+        name: what users write as ``visible_type=`` or ``hidden_type=``.
+        values: the states of a unit that has finitely many, else ``None``.
+        data_range: the closed interval of values accepted as data. For binary units the inside of the interval is
+            read as an expectation (grey pixels, probabilities of the layer below).
+        midpoint: where the offsets of the centred gradient start.
+    """
+
+    name: ClassVar[str]
+    values: ClassVar[tuple[float, float] | None] = None
+    data_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    midpoint: ClassVar[float] = 0.0
+
+    @abc.abstractmethod
+    def cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        """Log of the sum (integral) of ``exp(field * x - base_energy(x))`` over the states of one unit."""
+
+    @abc.abstractmethod
+    def mean(self, field: tf.Tensor) -> tf.Tensor:
+        """Expected state: the derivative of `cumulant`."""
+
+    @abc.abstractmethod
+    def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        """A state drawn by means of ``uniform``, random numbers in the open interval (0, 1)."""
+
+    def base_energy(self, states: tf.Tensor) -> tf.Tensor | None:
+        """Energy of a state without any field; ``None`` stands for zero everywhere."""
+        return None
+
+    def domain(self) -> str:
+        """The accepted data in words, for error messages."""
+        low, high = self.data_range
+        return f"in [{low:g}, {high:g}]" if np.isfinite(high) else "finite"
+
+    # A unit type with parameters of its own (a variance, say) names them here; the layer makes the variables and binds
+    # their present values before each computation.
+
+    def parameter_initial_values(self) -> dict[str, float]:
+        """Initial value, the same for every unit, of each trainable parameter."""
+        return {}
+
+    def bind(self, parameters: dict[str, tf.Tensor]) -> Unit:
+        """The unit type with the given values of its parameters."""
+        return self
+
+    def parameter_gradients(self, states: tf.Tensor, weights: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Sum over the rows of ``weights * d base_energy / d parameter``, for each parameter."""
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Unit:
+        return cls(**config)

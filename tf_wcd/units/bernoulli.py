@@ -1,0 +1,31 @@
+"""Units with states 0 and 1."""
+
+import keras
+import tensorflow as tf
+
+from tf_wcd.units.base import Unit
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class Bernoulli(Unit):
+    """A unit that is 0 or 1, with ``P(1) = sigmoid(field)``.
+
+    Example:
+
+    >>> float(Bernoulli().mean(tf.constant(0.0)))
+    0.5
+    """
+
+    name = "bernoulli"
+    values = (0.0, 1.0)
+    data_range = (0.0, 1.0)
+    midpoint = 0.5
+
+    def cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        return tf.nn.softplus(field)
+
+    def mean(self, field: tf.Tensor) -> tf.Tensor:
+        return tf.sigmoid(field)
+
+    def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        return tf.cast(uniform < tf.sigmoid(field), field.dtype)

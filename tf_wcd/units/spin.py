@@ -1,0 +1,34 @@
+"""Units with states -1 and +1."""
+
+import keras
+import tensorflow as tf
+
+from tf_wcd.units.base import Unit
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class Spin(Unit):
+    """A unit that is -1 or +1, with ``P(+1) = sigmoid(2 * field)``.
+
+    Example:
+
+    >>> float(Spin().mean(tf.constant(0.0)))
+    0.0
+    """
+
+    name = "spin"
+    values = (-1.0, 1.0)
+    data_range = (-1.0, 1.0)
+
+    def cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        # log(2 cosh f), written so that it neither overflows nor cancels.
+        magnitude = tf.abs(field)
+        return magnitude + tf.nn.softplus(-2.0 * magnitude)
+
+    def mean(self, field: tf.Tensor) -> tf.Tensor:
+        return tf.tanh(field)
+
+    def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        # 2 u - 1 < tanh(f) has probability (1 + tanh f) / 2 = sigmoid(2 f), and shares tanh with `mean`.
+        one = tf.ones([], field.dtype)
+        return tf.where(2.0 * uniform - 1.0 < tf.tanh(field), one, -one)

@@ -1,0 +1,1 @@
+"""Programs that train models and reproduce results."""

@@ -1,0 +1,82 @@
+"""The command line: ``wcd COMMAND [flags]``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import app, flags
+
+# TensorFlow's start-up messages would bury the output; errors are still shown.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+FLAGS = flags.FLAGS
+
+
+def _demo_flags() -> None:
+    flags.DEFINE_string("out", "demo", "Folder for the picture and the models.")
+    flags.DEFINE_integer("epochs", 50, "Epochs of 2000 updates for each of the two methods.", lower_bound=1)
+    flags.DEFINE_string("problem", "BS16", "The small problem: BS09, BS16, LSE11, LSE15, P08 or P10.")
+    flags.DEFINE_integer("seed", 0, "Seed of both runs.")
+    flags.DEFINE_integer("verbose", 1, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
+
+
+def _demo() -> int:
+    from trainers import demo
+
+    demo.run(FLAGS.out, FLAGS.epochs, FLAGS.problem, FLAGS.seed, FLAGS.verbose)
+    return 0
+
+
+# Name of each command: what it does, its flags, and the function.
+COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
+    "demo": (
+        "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 2 minutes).",
+        _demo_flags,
+        _demo,
+    ),
+}
+
+
+def usage() -> str:
+    lines = ["usage: wcd COMMAND [flags]", "", "commands:"]
+    lines += [f"  {name:<10} {text}" for name, (text, _, _) in COMMANDS.items()]
+    lines += [
+        "",
+        "wcd COMMAND --help lists a command's flags.",
+        "",
+        "example:",
+        "  wcd demo --problem=BS09 --epochs=20 --out=demo",
+    ]
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of the ``wcd`` command."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        sys.exit(0 if arguments else 2)
+    name = arguments[0]
+    if name not in COMMANDS:
+        print(f"wcd: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
+        sys.exit(2)
+    text, define_flags, command = COMMANDS[name]
+    define_flags()
+    sys.modules["__main__"].__doc__ = f"wcd {name}: {text}\n\nflags:"
+
+    def run(rest: list[str]) -> int:
+        if len(rest) > 1:
+            raise app.UsageError(f"Unexpected arguments: {' '.join(rest[1:])}")
+        try:
+            return command()
+        except ValueError as error:
+            print(f"wcd {name}: {error}", file=sys.stderr)
+            return 1
+
+    app.run(run, argv=[f"wcd {name}", *arguments[1:]])
+
+
+if __name__ == "__main__":
+    main()
