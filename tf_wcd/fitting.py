@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,8 +118,7 @@ class FittingModel(ContrastiveModel):
     ) -> keras.callbacks.History:
         """Trains from a data set, a `PyDataset` or a generator."""
         if isinstance(x, keras.utils.PyDataset):
-            first = x[0]
-            self._prepare_like(first)
+            self._prepare_like(x[0])
             return super().fit(
                 data_checks.CheckedPyDataset(x, self._check_batch),
                 steps_per_epoch=steps_per_epoch,
@@ -130,7 +130,7 @@ class FittingModel(ContrastiveModel):
             if first is None:
                 raise ValueError("The generator is empty: at least one batch is needed.")
             self._prepare_like(first)
-            source = data_checks.checked_generator(_chain(first, x), self._check_batch)
+            source = data_checks.checked_generator(itertools.chain([first], x), self._check_batch)
             return super().fit(source, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
 
         first = next(iter(x.take(1)), None)
@@ -260,8 +260,3 @@ def _readable_errors() -> Iterator[None]:
         if ours is None:
             raise
         raise ours from None
-
-
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest

@@ -63,8 +63,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"wcd: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
         sys.exit(2)
     text, define_flags, command = COMMANDS[name]
+    before = set(FLAGS)
     define_flags()
-    sys.modules["__main__"].__doc__ = f"wcd {name}: {text}\n\nflags:"
+    if any(argument in ("-h", "-help", "--help") for argument in arguments[1:]):
+        print(f"usage: wcd {name} [flags]\n\n{text}\n\nflags:")
+        for flag in (FLAGS[flag] for flag in FLAGS if flag not in before):
+            print(f"  --{flag.name}={flag.default}\n      {flag.help}")
+        sys.exit(0)
 
     def run(rest: list[str]) -> int:
         if len(rest) > 1:
