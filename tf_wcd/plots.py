@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 # Colours that stay apart for colour-blind readers (Okabe and Ito).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -29,6 +30,7 @@ def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[flo
     for color, (name, (updates, kl)) in zip(COLORS, curves.items(), strict=False):
         axes.plot(updates, kl, color=color, label=name, linewidth=1.5)
     axes.set(xlabel="updates", ylabel="KL(target || model), nats", yscale="log", title="Divergence along training")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
 

@@ -178,14 +178,18 @@ class ContrastiveModel(keras.Model):
             fetch = {"indices": self._fetch_rows, "batches": self._fetch_batch}[kind]
 
             def run(block: Any, start: tf.Tensor, stop: tf.Tensor) -> dict[str, tf.Tensor]:
-                def body(i: tf.Tensor, measured: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
-                    phases = self.phases(*fetch(block, i), self.phase_state(), key_of(self.seed_generator.next()))
-                    measured = tf.cond(i + 1 < stop, lambda: measured, lambda: self.measure(phases))
-                    self.update(phases)
-                    return i + 1, measured
+                def next_phases(i: tf.Tensor) -> Phases:
+                    return self.phases(*fetch(block, i), self.phase_state(), key_of(self.seed_generator.next()))
 
-                nothing = tuple(tf.zeros(self.replicas, self.variable_dtype) for _ in self._measures)
-                _, measured = tf.while_loop(lambda i, _: i < stop, body, [start, nothing], parallel_iterations=1)
+                def body(i: tf.Tensor) -> list[tf.Tensor]:
+                    self.update(next_phases(i))
+                    return [i + 1]
+
+                # Metrics are read at the last update only: the others do no work for them.
+                (last,) = tf.while_loop(lambda i: i < stop - 1, body, [start], parallel_iterations=1)
+                phases = next_phases(last)
+                measured = self.measure(phases)
+                self.update(phases)
                 return self._record(measured)
 
             if not self.run_eagerly:

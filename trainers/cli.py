@@ -16,7 +16,7 @@ FLAGS = flags.FLAGS
 
 def _demo_flags() -> None:
     flags.DEFINE_string("out", "demo", "Folder for the picture and the models.")
-    flags.DEFINE_integer("epochs", 50, "Epochs of 2000 updates for each of the two methods.", lower_bound=1)
+    flags.DEFINE_integer("epochs", 100, "Epochs of 2000 updates for each of the two methods.", lower_bound=1)
     flags.DEFINE_string("problem", "BS16", "The small problem: BS09, BS16, LSE11, LSE15, P08 or P10.")
     flags.DEFINE_integer("seed", 0, "Seed of both runs.")
     flags.DEFINE_integer("verbose", 1, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
@@ -32,7 +32,7 @@ def _demo() -> int:
 # Name of each command: what it does, its flags, and the function.
 COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
     "demo": (
-        "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 2 minutes).",
+        "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 1 minute).",
         _demo_flags,
         _demo,
     ),

@@ -227,7 +227,8 @@ def test_bars_and_stripes_wcd_beats_cd():
             seed=0,
             kernel_initializer=keras.initializers.RandomNormal(stddev=1.0, seed=0),
         )
-        rbm.compile(keras.optimizers.SGD(0.03, momentum=0.9))
+        rate = keras.optimizers.schedules.PolynomialDecay(0.05, 300_000, 0.0)
+        rbm.compile(keras.optimizers.SGD(rate, momentum=0.9))
         kl = tf_wcd.callbacks.ExactKL(2 * states - 1, probabilities)
         rbm.fit(
             2 * states - 1,
