@@ -9,12 +9,14 @@ if keras.config.backend() != "tensorflow":
     )
 
 from tf_wcd import callbacks, datasets, evaluation, negative_phases, units
+from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.layer import RBMLayer
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.version import __version__
 
 __all__ = [
     "NegativePhase",
+    "RBMEnsemble",
     "RBMLayer",
     "__version__",
     "callbacks",

@@ -24,7 +24,8 @@ class ExactKL(keras.callbacks.Callback):
         every: epochs between two evaluations.
 
     Attributes:
-        history: list of (epoch, kl, mass), one entry for each evaluation.
+        history: list of (epoch, kl, mass), one entry for each evaluation. For an ensemble these are arrays with one
+            value for each member, and the logs have those of the best member.
 
     Example:
 
@@ -47,7 +48,7 @@ class ExactKL(keras.callbacks.Callback):
             np.full(count, 1 / count) if probabilities is None else probabilities, count
         )
         self.every = every
-        self.history: list[tuple[int, float, float]] = []
+        self.history: list[tuple[int, Any, Any]] = []
 
     def on_train_begin(self, logs: Any = None) -> None:
         if self.model.built:
@@ -57,6 +58,8 @@ class ExactKL(keras.callbacks.Callback):
         if not self.history or (epoch + 1) % self.every == 0:
             log_probabilities = log_prob(self.model, self.states)
             kl = kl_from_log_prob(log_probabilities, self.probabilities)
-            self.history.append((epoch, kl, float(np.exp(log_probabilities).sum())))
+            self.history.append((epoch, kl, np.exp(log_probabilities).sum(axis=-1)))
         if logs is not None:
-            logs["kl"], logs["mass"] = self.history[-1][1:]
+            _, kl, mass = self.history[-1]
+            best = np.argmin(kl)
+            logs["kl"], logs["mass"] = float(np.ravel(kl)[best]), float(np.ravel(mass)[best])

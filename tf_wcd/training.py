@@ -231,6 +231,6 @@ def normalise_sample_weight(visible: tf.Tensor, sample_weight: tf.Tensor | None)
     if sample_weight is None:
         return tf.fill(tf.shape(visible)[:-1], -tf.math.log(rows)), tf.ones([], dtype)
     sample_weight = tf.reshape(tf.cast(sample_weight, dtype), tf.shape(visible)[:-1])
-    total = tf.reduce_sum(sample_weight, axis=-1)
+    total = tf.reduce_sum(sample_weight, axis=-1, keepdims=True)
     normalised = tf.where(total > 0, sample_weight / tf.where(total > 0, total, 1.0), 1.0 / rows)
-    return tf.math.log(normalised), total / rows
+    return tf.math.log(normalised), total[..., 0] / rows

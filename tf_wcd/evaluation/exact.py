@@ -23,8 +23,8 @@ MAX_UNITS = 25
 CHUNK_BYTES = 2**25
 
 
-def log_partition(rbm: RBMLayer) -> float:
-    """Exact log Z.
+def log_partition(rbm: RBMLayer) -> Any:
+    """Exact log Z, of one model or of every member of an ensemble.
 
     The smaller side is enumerated (the hidden side for Gaussian visible units), up to 25 units.
 
@@ -32,7 +32,7 @@ def log_partition(rbm: RBMLayer) -> float:
         rbm: a built `RBMLayer`.
 
     Returns:
-        log Z in nats, in float64.
+        log Z in nats, in float64; an array ``[count]`` for an ensemble.
 
     Raises:
         ValueError: if the smaller side has more than 25 units.
@@ -53,7 +53,8 @@ def log_partition(rbm: RBMLayer) -> float:
             f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden units. "
             "Use `tf_wcd.evaluation.annealed_log_partition`."
         )
-    return float(_enumerate(as_float64(machine), over_visible, count))
+    log_z = _enumerate(as_float64(machine), over_visible, count).numpy()
+    return log_z if log_z.shape else float(log_z)
 
 
 def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
@@ -64,19 +65,17 @@ def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
         x: states ``[n, visible units]``.
 
     Returns:
-        float64 ``[n]``.
+        float64 ``[n]``, or ``[count, n]`` for an ensemble.
     """
     machine = as_float64(rbm.machine())
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
-    log_z = log_partition(rbm)
-    rows = max(1, CHUNK_BYTES // (8 * max(machine.num_visible, machine.num_hidden)))
-    return (
-        np.concatenate([-machine.free_energy(tf.constant(x[i : i + rows])).numpy() for i in range(0, len(x), rows)])
-        - log_z
-    )
+    log_z = np.asarray(log_partition(rbm))[..., None]
+    rows = max(1, CHUNK_BYTES // (8 * _row_width(machine)))
+    parts = [-machine.free_energy(tf.constant(x[i : i + rows])).numpy() for i in range(0, len(x), rows)]
+    return np.concatenate(parts, axis=-1) - log_z
 
 
-def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> float:
+def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> Any:
     """Exact Kullback-Leibler divergence KL(target || model) in nats.
 
     Args:
@@ -85,16 +84,17 @@ def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> float:
         probabilities: their probabilities ``[n]``, with sum one. States that are not listed have probability zero.
 
     Returns:
-        The divergence in nats, in float64.
+        The divergence in nats, in float64; an array ``[count]`` for an ensemble.
     """
     probabilities = check_probabilities(probabilities, len(states))
     return kl_from_log_prob(log_prob(rbm, states), probabilities)
 
 
-def kl_from_log_prob(log_probabilities: np.ndarray, target: np.ndarray) -> float:
-    """sum p (log p - log P) over the states with p > 0."""
+def kl_from_log_prob(log_probabilities: np.ndarray, target: np.ndarray) -> Any:
+    """sum p (log p - log P) over the states with p > 0, along the last axis."""
     some = target > 0
-    return float(np.sum(target[some] * (np.log(target[some]) - log_probabilities[some])))
+    kl = np.sum(target[some] * (np.log(target[some]) - log_probabilities[..., some]), axis=-1)
+    return kl if kl.shape else float(kl)
 
 
 def check_probabilities(probabilities: Any, count: int) -> np.ndarray:
@@ -111,8 +111,7 @@ def as_float64(machine: Machine) -> Machine:
 
 
 def _enumerate(machine: Machine, over_visible: bool, count: int) -> tf.Tensor:
-    width = max(machine.num_visible, machine.num_hidden)
-    chunk = 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * width)))))
+    chunk = 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * _row_width(machine))))))
     return _log_sum(machine, over_visible, count, chunk)
 
 
@@ -122,8 +121,13 @@ def _log_sum(machine: Machine, over_visible: bool, count: int, chunk: int) -> tf
     def body(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         states = states_of(start + tf.range(chunk), unit, count, "float64")
         energies = machine.free_energy(states) if over_visible else machine.hidden_free_energy(states)
-        return start + chunk, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(-energies)]))
+        return start + chunk, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(-energies, axis=-1)]), axis=0)
 
-    start = tf.constant(0), tf.constant(-np.inf, tf.float64)
+    start = tf.constant(0), tf.fill(machine.kernel.shape[:-2], tf.constant(-np.inf, tf.float64))
     _, total = tf.while_loop(lambda i, _: i < 2**count, body, start, parallel_iterations=1)
     return total
+
+
+def _row_width(machine: Machine) -> int:
+    """Numbers that one enumerated state takes, over all members."""
+    return max(machine.num_visible, machine.num_hidden) * math.prod(machine.kernel.shape[:-2])

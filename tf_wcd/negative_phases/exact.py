@@ -15,6 +15,12 @@ from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State
 MAX_VISIBLE = 20
 
 
+def shared_points(machine: Machine, visible: tf.Tensor) -> Points:
+    """The same points for each of the machines along the leading axes."""
+    visible = tf.broadcast_to(visible, [*machine.kernel.shape[:-2], *visible.shape])
+    return Points(visible, machine.hidden_field(visible))
+
+
 @keras.saving.register_keras_serializable(package="tf_wcd")
 class Exact(NegativePhase):
     """The exact gradient of the log-likelihood: the points are all visible states, their weights P itself."""
@@ -35,7 +41,7 @@ class Exact(NegativePhase):
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
         space = all_states(machine.visible, machine.num_visible, machine.kernel.dtype)
-        return Points(space, machine.hidden_field(space)), state
+        return shared_points(machine, space), state
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -69,7 +75,7 @@ class FixedPoints(NegativePhase):
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
         visible = tf.cast(self.visible, machine.kernel.dtype)
-        return Points(visible, machine.hidden_field(visible)), state
+        return shared_points(machine, visible), state
 
     def get_config(self) -> dict[str, Any]:
         return {"visible": self.visible.tolist()}

@@ -1,0 +1,124 @@
+"""Ensembles: every member learns as a model of its own."""
+
+import keras
+import numpy as np
+import pytest
+
+import tf_wcd
+from tests import brute_force as bf
+
+STATES, PROBABILITIES = tf_wcd.datasets.load("BS09")
+SPINS = 2 * STATES - 1
+RATES = [0.1, 0.02, 0.004]
+
+
+def ensemble(**kwargs):
+    made = tf_wcd.RBMEnsemble(
+        7, **{"learning_rates": RATES, "initial_stddev": [0.5, 0.1, 0.01], "visible_type": "spin", "seed": 3, **kwargs}
+    )
+    made.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(1.0, 60, 0.1), momentum=0.9))
+    return made
+
+
+def fit(model, **kwargs):
+    return model.fit(
+        SPINS,
+        **{
+            "sample_weight": PROBABILITIES,
+            "batch_size": 14,
+            "steps_per_epoch": 20,
+            "epochs": 3,
+            "verbose": 0,
+            **kwargs,
+        },
+    )
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_members_learn_as_single_models_do(centered):
+    """The exact gradient leaves nothing to chance: members and single models take the same path."""
+    together = ensemble(negative_phase="exact", centered=centered)
+    together.build((None, 9))
+    starts = [together.member(i) for i in range(3)]
+    fit(together)
+    for i, (start, rate) in enumerate(zip(starts, RATES, strict=True)):
+        schedule = keras.optimizers.schedules.PolynomialDecay(rate, 60, 0.1 * rate)
+        start.compile(keras.optimizers.SGD(schedule, momentum=0.9))
+        fit(start)
+        for name in ("kernel", "visible_bias", "hidden_bias"):
+            np.testing.assert_allclose(getattr(together.member(i), name), getattr(start, name), atol=2e-5)
+
+
+def test_expected_step_of_members_equals_single_models():
+    """CD with learning rate zero measures the same mean loss; members have noise of their own."""
+    for phase in ("wcd", "wpcd"):
+        alike = tf_wcd.RBMEnsemble(4, count=400, initial_stddev=0.0, negative_phase=phase, visible_type="spin", seed=1)
+        alike.compile(bf.sgd(0.1))
+        alike.fit(SPINS, batch_size=14, steps_per_epoch=3, verbose=0)
+        kernels = alike.visible_bias.numpy()
+        assert len(np.unique(kernels.round(6), axis=0)) > 390  # 400 different paths from one start
+        singles = []
+        for seed in range(40):
+            rbm = tf_wcd.RBMLayer(4, visible_type="spin", negative_phase=phase, kernel_initializer="zeros", seed=seed)
+            rbm.compile(bf.sgd(0.1), jit_compile=False)
+            for _ in range(3):
+                rbm.train_on_batch(SPINS)
+            singles.append(rbm.visible_bias.numpy())
+        error = np.hypot(kernels.std(0) / np.sqrt(400), np.std(singles, 0) / np.sqrt(40))
+        assert np.all(np.abs(kernels.mean(0) - np.mean(singles, 0)) < 5 * error)
+
+
+def test_exact_evaluation_of_all_members():
+    together = ensemble(hidden_type="spin")
+    kl = tf_wcd.callbacks.ExactKL(SPINS, PROBABILITIES)
+    history = fit(together, callbacks=[kl]).history
+    divergences = tf_wcd.evaluation.kl_divergence(together, SPINS, PROBABILITIES)
+    log_z = tf_wcd.evaluation.log_partition(together)
+    assert divergences.shape == log_z.shape == (3,)
+    for i in range(3):
+        assert divergences[i] == pytest.approx(
+            tf_wcd.evaluation.kl_divergence(together.member(i), SPINS, PROBABILITIES)
+        )
+        assert log_z[i] == pytest.approx(tf_wcd.evaluation.log_partition(together.member(i)))
+    assert history["kl"][-1] == divergences.min()
+    assert kl.history[-1][1].shape == (3,)
+
+
+def test_initial_kernels_have_their_own_spread():
+    made = tf_wcd.RBMEnsemble(200, initial_stddev=[1.0, 0.1, 0.0], seed=0)
+    made.build((None, 50))
+    np.testing.assert_allclose(made.kernel.numpy().std((1, 2)), [1.0, 0.1, 0.0], rtol=0.03)
+
+
+@pytest.mark.parametrize("phase", ["wcd", "pcd"])
+def test_save_and_go_on(phase, tmp_path):
+    together = ensemble(negative_phase=phase)
+    fit(together)
+    together.save(tmp_path / "ensemble.keras")
+    loaded = keras.models.load_model(tmp_path / "ensemble.keras")
+    for model in (together, loaded):
+        fit(model)
+    for a, b in zip(together.variables, loaded.variables, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert together(SPINS).shape == (3, 14, 7)
+
+
+def test_mini_batches_and_chains():
+    together = ensemble(negative_phase="wpcd", chains=5)
+    fit(together, batch_size=4, steps_per_epoch=None)
+    assert together.chain_variables["visible"].shape == (3, 5, 9)
+    assert together.member(1).chain_variables["visible"].shape == (5, 9)
+    np.testing.assert_array_equal(together.member(1).chain_variables["visible"], together.chain_variables["visible"][1])
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match=r"count=3, lengths \[2\]"):
+        tf_wcd.RBMEnsemble(4, count=3, learning_rates=[0.1, 0.2])
+    with pytest.raises(ValueError, match="initial_stddev"):
+        tf_wcd.RBMEnsemble(4, count=3, kernel_initializer="zeros")
+    made = ensemble()
+    made.build((None, 9))
+    with pytest.raises(ValueError, match="index=3"):
+        made.member(3)
+    with pytest.raises(ValueError, match="member"):
+        made.sample(3)

@@ -1,0 +1,140 @@
+"""Many independent RBMs trained side by side in one vectorised run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd.gradient import Gradient
+from tf_wcd.layer import RBMLayer
+from tf_wcd.machine import static_shape
+from tf_wcd.negative_phases import State
+from tf_wcd.training import Phases
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class RBMEnsemble(RBMLayer):
+    """Independent RBMs of one size that see the same batches, each with its own start, noise and learning rate.
+
+    One small model leaves a processor idle most of the time; a hundred of them together cost far less than a hundred
+    times as much. That makes a grid over learning rates, initial variances and seeds affordable.
+
+    It trains as an `RBMLayer` does. Every parameter has a leading axis for the members; metrics are their means.
+    `member` gives one of them as an `RBMLayer`. `tf_wcd.evaluation` and `ExactKL` evaluate all at once.
+
+    Args:
+        units: number of hidden units of each member.
+        count: number of members; if not given, the length of ``learning_rates`` or ``initial_stddev``.
+        learning_rates: factor of each member's gradient, ``[count]``. With SGD (with or without momentum, without
+            clipping) of learning rate 1 it *is* the member's learning rate; a schedule given to SGD multiplies it.
+        initial_stddev: standard deviation of each member's initial kernel, a number or ``[count]``.
+        **kwargs: as for `RBMLayer`, but that there is no ``kernel_initializer``.
+
+    Example:
+
+    >>> states, probabilities = tf_wcd.datasets.load("BS09")
+    >>> ensemble = RBMEnsemble(18, learning_rates=[0.1, 0.01, 0.001], seed=0)
+    >>> ensemble.compile(keras.optimizers.SGD(1.0, momentum=0.9))
+    >>> history = ensemble.fit(states, batch_size=14, steps_per_epoch=100, verbose=0)
+    >>> tf_wcd.evaluation.kl_divergence(ensemble, states, probabilities).shape
+    (3,)
+    >>> rbm = ensemble.member(1)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        count: int | None = None,
+        learning_rates: Sequence[float] | None = None,
+        initial_stddev: float | Sequence[float] = 0.01,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "kernel_initializer" in kwargs:
+            raise ValueError(
+                "The kernels of an ensemble are normal: use `initial_stddev`. Received: kernel_initializer"
+            )
+        lengths = {len(value) for value in (learning_rates, initial_stddev) if isinstance(value, Sequence | np.ndarray)}
+        count = count or max(lengths, default=1)
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1 or lengths - {count}:
+            raise ValueError(
+                "`count`, and the lengths of `learning_rates` and `initial_stddev`, must agree and be at least 1. "
+                f"Received: count={count!r}, lengths {sorted(lengths)}"
+            )
+        self.replicas = (int(count),)
+        spread = np.broadcast_to(np.asarray(initial_stddev, "float64"), self.replicas)
+        super().__init__(units, seed=seed, kernel_initializer=MemberNormal(spread.tolist(), seed), **kwargs)
+        self.initial_stddev = spread.tolist()
+        self.learning_rates = None if learning_rates is None else [float(rate) for rate in learning_rates]
+
+    @property
+    def count(self) -> int:
+        """Number of members."""
+        return self.replicas[0]
+
+    def phases(self, visible: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
+        members = tf.broadcast_to(visible, [self.count, *static_shape(visible)])
+        if sample_weight is not None:
+            sample_weight = tf.broadcast_to(sample_weight, [self.count, *static_shape(sample_weight)])
+        return super().phases(members, sample_weight, state, key)
+
+    def descend(self, gradient: Gradient) -> None:
+        if self.learning_rates is not None:
+            rates = tf.constant(self.learning_rates, gradient.kernel.dtype)
+            gradient = gradient._replace(
+                kernel=gradient.kernel * rates[:, None, None],
+                visible_bias=gradient.visible_bias * rates[:, None],
+                hidden_bias=gradient.hidden_bias * rates[:, None],
+                visible_unit={name: value * rates[:, None] for name, value in gradient.visible_unit.items()},
+            )
+        super().descend(gradient)
+
+    def member(self, index: int) -> RBMLayer:
+        """A copy of one member as an `RBMLayer`, with its parameters and chains; it is not compiled."""
+        if not -self.count <= index < self.count:
+            raise ValueError(f"`index` must be between {-self.count} and {self.count - 1}. Received: index={index}")
+        self._require_built()
+        config = {name: value for name, value in self.get_config().items() if name not in MEMBERS_ONLY}
+        rbm = RBMLayer.from_config({**config, "name": f"{self.name}_{index % self.count}"})
+        rbm.build((None, self.num_visible))
+        if self.phase_variables.built:
+            rbm.phase_variables.build({name: tuple(v.shape[1:]) for name, v in self.phase_variables.by_name.items()})
+        for mine, theirs in zip(rbm.weights, self.weights, strict=True):
+            mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
+        return rbm
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """E[h | x] of every member, ``[count, batch, units]``."""
+        return self.hidden_unit.mean(tf.matmul(inputs, self.kernel) + tf.expand_dims(self.hidden_bias, 1))
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        return (self.count, *input_shape[:-1], self.units)
+
+    def sample(self, *args: Any, **kwargs: Any) -> tf.Tensor:
+        raise ValueError("Draw samples from one member: `ensemble.member(index).sample(...)`.")
+
+    def start_chains(self, x: Any) -> None:
+        raise ValueError("The chains of an ensemble start from random states.")
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["kernel_initializer"]
+        return {**config, **{name: getattr(self, name) for name in MEMBERS_ONLY}}
+
+
+MEMBERS_ONLY = ("count", "learning_rates", "initial_stddev")
+
+
+class MemberNormal(keras.initializers.Initializer):
+    """Normal kernels, each member with a standard deviation of its own."""
+
+    def __init__(self, stddev: Sequence[float], seed: int | None) -> None:
+        self.stddev, self.seed = stddev, seed
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+        normal = keras.initializers.RandomNormal(stddev=1.0, seed=self.seed)
+        return normal(shape, dtype) * tf.reshape(tf.cast(self.stddev, dtype), [-1, 1, 1])
