@@ -13,6 +13,9 @@ from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.layer import RBMLayer
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.version import __version__
+from tf_wcd.xla import allow_small_loops
+
+allow_small_loops()
 
 __all__ = [
     "NegativePhase",

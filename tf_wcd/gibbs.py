@@ -37,20 +37,17 @@ def gibbs_from_hidden(
         first_draw: number of the first random draw under this key; ``2 * steps - 1`` numbers are used.
     """
 
-    def draw_visible(h: tf.Tensor, draw: tf.Tensor | int) -> ChainState:
-        visible_field = machine.visible_field(h)
-        visible = machine.sample_visible(visible_field, key, draw)
-        return ChainState(visible, machine.hidden_field(visible), visible_field)
+    def step(draw: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        visible = machine.sample_visible(machine.visible_field(h), key, draw)
+        return draw + 2, machine.sample_hidden(machine.hidden_field(visible), key, draw + 1)
 
-    def step(i: tf.Tensor, state: ChainState) -> tuple[tf.Tensor, ChainState]:
-        draw = first_draw + 2 * i
-        h = machine.sample_hidden(state.hidden_field, key, draw - 1)
-        return i + 1, draw_visible(h, draw)
-
-    state = draw_visible(hidden, first_draw)
+    # Only the hidden units go round: the last visible units are drawn outside, and their field is kept.
+    last = first_draw + 2 * (steps - 1)
     if steps > 1:
-        _, state = tf.while_loop(lambda i, _: i < steps, step, [tf.constant(1), state], parallel_iterations=1)
-    return state
+        _, hidden = tf.while_loop(lambda draw, _: draw < last, step, [first_draw, hidden], parallel_iterations=1)
+    visible_field = machine.visible_field(hidden)
+    visible = machine.sample_visible(visible_field, key, last)
+    return ChainState(visible, machine.hidden_field(visible), visible_field)
 
 
 def gibbs_from_visible(machine: Machine, hidden_field: tf.Tensor, steps: int, key: tf.Tensor) -> ChainState:

@@ -77,16 +77,12 @@ class Machine:
     def free_energy(self, visible: tf.Tensor, hidden_field: tf.Tensor | None = None) -> tf.Tensor:
         """F(x) = -log sum_h exp(-Energy(x, h)). Pass ``hidden_field`` where it is at hand already."""
         field = self.hidden_field(visible) if hidden_field is None else hidden_field
-        return self._own_energy(visible, self.visible, self.visible_bias) - tf.reduce_sum(
-            self.hidden.cumulant(field), axis=-1
-        )
+        return self._own_energy(visible, self.visible, self.visible_bias) - self.hidden.total_cumulant(field)
 
     def hidden_free_energy(self, hidden: tf.Tensor) -> tf.Tensor:
         """-log of the sum (integral) over x of exp(-Energy(x, h))."""
         field = self.visible_field(hidden)
-        return self._own_energy(hidden, self.hidden, self.hidden_bias) - tf.reduce_sum(
-            self.visible.cumulant(field), axis=-1
-        )
+        return self._own_energy(hidden, self.hidden, self.hidden_bias) - self.visible.total_cumulant(field)
 
     @staticmethod
     def _own_energy(states: tf.Tensor, unit: Unit, bias: tf.Tensor) -> tf.Tensor:

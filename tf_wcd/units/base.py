@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
+FACTORS_PER_LOG = 100
+
 
 class Unit(abc.ABC):
     """A kind of unit: its states and the statistics of its conditional distribution.
@@ -44,6 +46,10 @@ class Unit(abc.ABC):
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         """A state drawn by means of ``uniform``, random numbers in the open interval (0, 1)."""
 
+    def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        """Sum of `cumulant` over the units, along the last axis."""
+        return tf.reduce_sum(self.cumulant(field), axis=-1)
+
     def base_energy(self, states: tf.Tensor) -> tf.Tensor | None:
         """Energy of a state without any field; ``None`` stands for zero everywhere."""
         return None
@@ -74,3 +80,22 @@ class Unit(abc.ABC):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Unit:
         return cls(**config)
+
+
+def sum_log1p(x: tf.Tensor) -> tf.Tensor:
+    """Sum of log(1 + x) along the last axis, for x in [0, 1].
+
+    A logarithm costs several times as much as a product, so that of 100 factors is taken at once: they are between 1
+    and 2 each, and 2**100 is far from overflow. A term is off by at most half a unit in the last place of 1 + x.
+
+    Example:
+
+    >>> float(sum_log1p(tf.ones([250], tf.float64)) / tf.math.log(tf.constant(2.0, tf.float64)))
+    250.0
+    """
+    width = x.shape[-1]
+    if width > FACTORS_PER_LOG:
+        x = tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, -width % FACTORS_PER_LOG]])
+        x = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-(-width // FACTORS_PER_LOG), FACTORS_PER_LOG]], axis=0))
+        return tf.reduce_sum(tf.math.log(tf.reduce_prod(1.0 + x, axis=-1)), axis=-1)
+    return tf.math.log(tf.reduce_prod(1.0 + x, axis=-1))

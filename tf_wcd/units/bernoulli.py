@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tf_wcd.units.base import Unit
+from tf_wcd.units.base import Unit, sum_log1p
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -23,6 +23,9 @@ class Bernoulli(Unit):
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:
         return tf.nn.softplus(field)
+
+    def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.nn.relu(field), axis=-1) + sum_log1p(tf.exp(-tf.abs(field)))
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(field)

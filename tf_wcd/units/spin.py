@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tf_wcd.units.base import Unit
+from tf_wcd.units.base import Unit, sum_log1p
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -24,6 +24,10 @@ class Spin(Unit):
         # log(2 cosh f), written so that it neither overflows nor cancels.
         magnitude = tf.abs(field)
         return magnitude + tf.nn.softplus(-2.0 * magnitude)
+
+    def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        magnitude = tf.abs(field)
+        return tf.reduce_sum(magnitude, axis=-1) + sum_log1p(tf.exp(-2.0 * magnitude))
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.tanh(field)

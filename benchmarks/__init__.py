@@ -1,0 +1,1 @@
+"""Measurements against peers and against floors, each one command: ``python -m benchmarks.NAME``."""

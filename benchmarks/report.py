@@ -1,0 +1,71 @@
+"""Tables and pictures of the measurements, kept under ``benchmarks/results`` with their date and number of cores."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tf_wcd import plots
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as a Markdown table."""
+    lines = ["| work | ours | compared with | its figure | ratio | target | met |", "|---|---|---|---|---|---|---|"]
+    for r in rows:
+        ours, other = (_time(r.get(name)) for name in ("ours_us", "other_us"))
+        met = "yes" if r["met"] else "**no**"
+        lines.append(f"| {r['work']} | {ours} | {r['other']} | {other} | {r['ratio']:.2f} | {r['target']} | {met} |")
+    return "\n".join(lines)
+
+
+def _time(microseconds: float | None) -> str:
+    if microseconds is None:
+        return ""
+    for limit, unit, factor in ((1e3, "us", 1.0), (1e6, "ms", 1e3)):
+        if microseconds < limit:
+            return f"{microseconds / factor:.3g} {unit}"
+    return f"{microseconds / 1e6:.3g} s"
+
+
+def save(name: str, rows: list[dict[str, Any]]) -> None:
+    """Writes the rows with their date and number of cores, and remakes the summary from all that is there."""
+    RESULTS.mkdir(exist_ok=True)
+    date = datetime.date.today().isoformat()
+    record = {"date": date, "cores": os.cpu_count(), "rows": rows}
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    summarise()
+
+
+def summarise() -> None:
+    """``RESULTS.md`` and ``ratios.png`` from the records."""
+    parts = ["# Measurements\n", "Made by `make bench`. Ratios are of medians of interleaved repetitions in one run.\n"]
+    compared = []
+    for path in sorted(RESULTS.glob("*.json")):
+        record = json.loads(path.read_text())
+        parts += [f"## {path.stem}\n", f"{record['date']}, {record['cores']} cores\n", table(record["rows"]), ""]
+        compared += [r for r in record["rows"] if r["target"].startswith(">=")]
+    (RESULTS / "RESULTS.md").write_text("\n".join(parts))
+    if compared:
+        figure, (axes,) = plots.new_figure(9, 0.5 + 0.45 * len(compared))
+        labels = [f"{r['work']}\nagainst {r['other']}" for r in compared][::-1]
+        axes.barh(labels, [r["ratio"] for r in compared][::-1], color=plots.COLORS[0])
+        for i, r in enumerate(compared[::-1]):
+            axes.text(r["ratio"], i, f" {r['ratio']:.1f}x", va="center", fontsize=8)
+        axes.axvline(1, color="black", linewidth=0.8)
+        axes.set(xscale="log", xlabel="times faster (same work, same machine, same run)")
+        axes.tick_params(axis="y", labelsize=7)
+        axes.grid(axis="x", alpha=0.3)
+        figure.savefig(RESULTS / "ratios.png")
+
+
+def main(name: str, run: Callable[[], list[dict[str, Any]]]) -> None:
+    """Runs one benchmark, prints its table and keeps it."""
+    rows = run()
+    save(name, rows)
+    print(f"\n{table(rows)}\n\nKept in {RESULTS / 'RESULTS.md'}")

@@ -1,0 +1,101 @@
+"""Training through `fit` against `rbms`, scikit-learn, NumPy and the floor of the matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+import tf_wcd
+from benchmarks import peers
+from benchmarks.timing import interleaved, row
+
+
+def fitting(
+    x: np.ndarray, hidden: int, phase: str, steps: int, updates: int, batch: int, calls: int = 1, **layer: Any
+) -> tuple[Any, int]:
+    """`fit` for ``calls`` Keras epochs of ``updates`` updates each, and the number of all updates."""
+    rbm = tf_wcd.RBMLayer(hidden, negative_phase=phase, gibbs_steps=steps, seed=0, **layer)
+    rbm.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
+
+    def run() -> None:
+        rbm.fit(x, batch_size=batch, steps_per_epoch=updates, epochs=calls, verbose=0)
+
+    return run, updates * calls
+
+
+def small_problem(name: str, hidden: int, steps: int, updates: int, over_rbms: float, over_numpy: float) -> list[dict]:
+    """WCD_k on the whole of a small problem at each update."""
+    x, _ = tf_wcd.datasets.load(name)
+    count = max(20, updates // 10)
+    threads = peers.best_rbms_threads(lambda: peers.rbms_updates(x, hidden, steps, count, None, False))
+    cases = {
+        "ours": fitting(x, hidden, "wcd", steps, updates, len(x), calls=2),
+        "rbms": (peers.rbms_updates(x, hidden, steps, count, None, False), count),
+        "numpy": (peers.numpy_updates(x, hidden, steps, count), count),
+    }
+    times = interleaved(cases)
+    work = f"{name} WCD_{steps}, {hidden} hidden, batch {len(x)}"
+    return [
+        row(work, times["ours"], f"rbms CD_{steps} ({threads} threads)", times["rbms"], over_rbms),
+        row(work, times["ours"], f"NumPy WCD_{steps}", times["numpy"], over_numpy),
+    ]
+
+
+def mnist_sized(rows: int = 10_000) -> np.ndarray:
+    """Random 0/1 rows of MNIST's size and density: the time of an update does not depend on the values."""
+    return (np.random.default_rng(0).random((rows, 784)) < 0.19).astype("float32")
+
+
+def large_layer(updates: int = 100) -> list[dict]:
+    """784 x 500, batches of 100: peers, the floor, and what weighting costs."""
+    x = mnist_sized()
+    threads = peers.best_rbms_threads(lambda: peers.rbms_updates(x, 500, 1, 30, 100, True))
+    cases = {phase: fitting(x, 500, phase, 1, updates, 100) for phase in ("wpcd", "pcd", "wcd", "cd")}
+    cases["rbms"] = peers.rbms_updates(x, 500, 1, updates, 100, True), updates
+    cases["sklearn"] = peers.sklearn_updates(x[:5000], 500, 100)
+    cases["floor"] = peers.product_floor(100, 784, 500, updates), updates
+    times = interleaved(cases, repetitions=9)
+    work = "784 x 500, batch 100, "
+    return [
+        row(work + "WPCD_1", times["wpcd"], f"rbms PCD_1 ({threads} threads)", times["rbms"], 2.2),
+        row(work + "WPCD_1", times["wpcd"], "scikit-learn PCD_1, float32", times["sklearn"], 2.0),
+        row(work + "WPCD_1", times["wpcd"], "floor: the five products", times["floor"], 1.35, at_most=True),
+        row(work + "WPCD_1", times["wpcd"], "PCD_1 (ours)", times["pcd"], 1.05, at_most=True),
+        row(work + "WCD_1", times["wcd"], "CD_1 (ours)", times["cd"], 1.05, at_most=True),
+    ]
+
+
+def ensemble(members: int = 100, updates: int = 200) -> list[dict]:
+    """A hundred models at once against one after another."""
+    x, _ = tf_wcd.datasets.load("BS09")
+    together = tf_wcd.RBMEnsemble(45, count=members, seed=0)
+    together.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
+
+    def run() -> None:
+        together.fit(x, batch_size=14, steps_per_epoch=updates, epochs=2, verbose=0)
+
+    cases = {
+        "together": (run, 2 * updates),
+        "alone": fitting(x, 45, "wcd", 1, 2000, 14, calls=2),
+    }
+    times = interleaved(cases)
+    one_by_one = members * times["alone"]
+    return [row(f"BS09 WCD_1, {members} models at once", times["together"], "one after another", one_by_one, 2.5)]
+
+
+def run() -> list[dict]:
+    """All rows of the table."""
+    return [
+        *small_problem("BS09", 45, 1, 2000, over_rbms=35, over_numpy=7),
+        *small_problem("P10", 50, 10, 100, over_rbms=8, over_numpy=2.5),
+        *large_layer(),
+        *ensemble(),
+    ]
+
+
+if __name__ == "__main__":
+    from benchmarks.report import main
+
+    main("training", run)

@@ -1,0 +1,16 @@
+"""Settings of the XLA compiler that small models need."""
+
+import os
+
+# XLA can compile a whole loop into one function where the data of an iteration are few. Without the calls between its
+# operations an update of a small model takes a fraction of the time, and other work on the machine disturbs it less.
+# The compiler's own limit is 1 kB; models larger than this limit gain more from several threads.
+SMALL_LOOP_BYTES = 300_000
+
+
+def allow_small_loops() -> None:
+    """Raises the limit for this process, unless the user has set options of the kind. Too late once XLA has started."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_backend_extra_options" not in flags:
+        option = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={SMALL_LOOP_BYTES}"
+        os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
