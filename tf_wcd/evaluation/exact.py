@@ -7,6 +7,7 @@ is bounded whatever the size. Terms are computed in float64, and added by a runn
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,19 +42,28 @@ def log_partition(rbm: RBMLayer) -> float:
 
     >>> rbm = tf_wcd.RBMLayer(4, kernel_initializer="zeros")
     >>> rbm.build((None, 3))
-    >>> round(log_partition(rbm) / np.log(2), 9)  # the uniform model: 2^(3 + 4) states
+    >>> round(float(log_partition(rbm) / np.log(2)), 9)  # the uniform model: 2^(3 + 4) states
     7.0
     """
-    machine = rbm.machine()
-    over_visible = machine.visible.values is not None and machine.num_visible <= machine.num_hidden
-    count = machine.num_visible if over_visible else machine.num_hidden
+    return float(log_partition_of(rbm.machine()))
+
+
+def log_partition_of(machine: Machine) -> tf.Tensor:
+    """Exact log Z of a machine, float64: see `log_partition`."""
+    over_visible, count = smaller_side(machine)
     if count > MAX_UNITS:
         raise ValueError(
             f"Exact evaluation enumerates the smaller side, of at most {MAX_UNITS} units. "
             f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden units. "
             "Use `tf_wcd.evaluation.annealed_log_partition`."
         )
-    return float(_enumerate(as_float64(machine), over_visible, count))
+    return _log_sum(as_float64(machine), over_visible, count, _chunk_size(machine, count))
+
+
+def smaller_side(machine: Machine) -> tuple[bool, int]:
+    """Whether the visible side is the one to enumerate, and how many units the side has."""
+    over_visible = machine.visible.values is not None and machine.num_visible <= machine.num_hidden
+    return over_visible, machine.num_visible if over_visible else machine.num_hidden
 
 
 def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
@@ -110,10 +120,18 @@ def as_float64(machine: Machine) -> Machine:
     return Machine(machine.visible, machine.hidden, **wide)
 
 
-def _enumerate(machine: Machine, over_visible: bool, count: int) -> tf.Tensor:
+def chunks_of_states(machine: Machine) -> Iterator[tuple[int, tf.Tensor]]:
+    """All states of the smaller side, float64 ``[chunk, units]`` at a time, each with the number of its first state."""
+    over_visible, count = smaller_side(machine)
+    chunk = _chunk_size(machine, count)
+    for start in range(0, 2**count, chunk):
+        states = start + tf.range(chunk)
+        yield start, states_of(states, machine.visible if over_visible else machine.hidden, count, "float64")
+
+
+def _chunk_size(machine: Machine, count: int) -> int:
     width = max(machine.num_visible, machine.num_hidden)
-    chunk = 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * width)))))
-    return _log_sum(machine, over_visible, count, chunk)
+    return 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * width)))))
 
 
 def _log_sum(machine: Machine, over_visible: bool, count: int, chunk: int) -> tf.Tensor:
