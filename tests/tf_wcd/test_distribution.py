@@ -1,5 +1,8 @@
 """An RBM as a TFP distribution: probabilities and samples against the sums written out."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -180,3 +183,13 @@ def test_bad_arguments(arguments, message):
         bf.make_rbm(bf.random_parameters(5, 3)).distribution(**arguments)
     with pytest.raises(ValueError, match="does not know its number of visible units"):
         tf_wcd.RBMLayer(3).distribution()
+
+
+def test_tfp_is_imported_only_when_it_is_needed():
+    code = (
+        "import sys, tf_wcd; assert 'tensorflow_probability' not in sys.modules; "
+        "tf_wcd.mcmc.BlockGibbs, tf_wcd.distribution.RBMDistribution; assert 'tensorflow_probability' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'mcmcc'"):
+        tf_wcd.mcmcc  # noqa: B018
