@@ -32,8 +32,11 @@ def draw_pairs(p, pair, beta, rng, n=N):
 
 
 def assert_distribution(indices, probabilities):
-    distance, floor = bf.total_variation(np.bincount(indices, minlength=len(probabilities)), probabilities)
-    assert distance < 4 * floor
+    """The distance of exact samples is near its expectation: over many states it hardly varies."""
+    counts = np.bincount(indices, minlength=len(probabilities))
+    distance, floor = bf.total_variation(counts, probabilities)
+    spread = 0.5 * np.sqrt((1 - 2 / np.pi) * (probabilities * (1 - probabilities)).sum() / counts.sum())
+    assert distance < floor + 5 * spread < 4 * floor
 
 
 def joint_index(x, h):
@@ -277,7 +280,7 @@ def test_replica_exchange_made_by_hand():
     )
     ours = run(mcmc.replica_exchange(rbm, [1.0, 0.5]), start, 50)
     for a, b in zip(run(by_hand, start, 50), ours, strict=True):
-        assert np.mean(a.numpy() != b.numpy()) < 0.05  # rounding may turn a decision, once in a while
+        np.testing.assert_array_equal(a, b)
 
 
 def test_diagnostics_of_chains():
