@@ -1,5 +1,8 @@
 """tf_wcd: Restricted Boltzmann Machines for Keras, trained with Weighted Contrastive Divergence."""
 
+import importlib
+from types import ModuleType
+
 import keras
 
 if keras.config.backend() != "tensorflow":
@@ -24,7 +27,16 @@ __all__ = [
     "__version__",
     "callbacks",
     "datasets",
+    "distribution",
     "evaluation",
+    "mcmc",
     "negative_phases",
     "units",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # These import TensorFlow Probability, which takes as long as half of everything else: only who asks pays for it.
+    if name in ("distribution", "mcmc"):
+        return importlib.import_module(f"tf_wcd.{name}")
+    raise AttributeError(f"module 'tf_wcd' has no attribute {name!r}")

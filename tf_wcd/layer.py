@@ -285,6 +285,23 @@ class RBMLayer(FittingModel):
             )
         return self._compiled.sample(*start, key)
 
+    def distribution(self, log_partition: float | None = None, gibbs_steps: int = 1000, **kwargs: Any) -> Any:
+        """The model at its present parameters as a `tfp.distributions.Distribution` over the visible units.
+
+        Args:
+            log_partition: log Z, if it is known from elsewhere; ``None`` for the exact one.
+            gibbs_steps: steps of the chains that samples come from, where the model is too large for exact samples.
+            **kwargs: ``validate_args``, ``allow_nan_stats`` and ``name``, as TFP's own distributions have them.
+
+        Returns:
+            A `tf_wcd.distribution.RBMDistribution`, which does not change when the layer learns on.
+        """
+        from tf_wcd.distribution import RBMDistribution  # TensorFlow Probability takes seconds to import
+
+        with tf.init_scope():
+            machine = self.machine()
+        return RBMDistribution(machine, log_partition=log_partition, gibbs_steps=gibbs_steps, **kwargs)
+
     def _visible(self, x: Any) -> tf.Tensor:
         x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
         if x.shape.rank != 2:

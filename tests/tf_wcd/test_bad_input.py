@@ -20,7 +20,7 @@ def with_value(value, at=(7, 2)):
 @pytest.fixture
 def rbm():
     rbm = bf.make_rbm(bf.random_parameters(4, 3), negative_phase="wpcd", seed=0)
-    rbm.compile(bf.sgd(0.1))
+    rbm.compile(bf.sgd(0.1), jit_compile=False)
     rbm.fit(GOOD, batch_size=10, verbose=0)
     return rbm
 

@@ -12,7 +12,7 @@ STATES, PROBABILITIES = tf_wcd.datasets.load("BS09")
 
 def fit(callbacks, epochs=6, **kwargs):
     rbm = tf_wcd.RBMLayer(6, seed=0, **kwargs)
-    rbm.compile(bf.sgd(0.2))
+    rbm.compile(bf.sgd(0.2), jit_compile=False)
     rbm.fit(
         STATES,
         sample_weight=PROBABILITIES,

@@ -16,7 +16,8 @@ def ensemble(**kwargs):
     made = tf_wcd.RBMEnsemble(
         7, **{"learning_rates": RATES, "initial_stddev": [0.5, 0.1, 0.01], "visible_type": "spin", "seed": 3, **kwargs}
     )
-    made.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(1.0, 60, 0.1), momentum=0.9))
+    schedule = keras.optimizers.schedules.PolynomialDecay(1.0, 60, 0.1)
+    made.compile(keras.optimizers.SGD(schedule, momentum=0.9), jit_compile=False)
     return made
 
 
@@ -43,7 +44,7 @@ def test_members_learn_as_single_models_do(centered):
     fit(together)
     for i, (start, rate) in enumerate(zip(starts, RATES, strict=True)):
         schedule = keras.optimizers.schedules.PolynomialDecay(rate, 60, 0.1 * rate)
-        start.compile(keras.optimizers.SGD(schedule, momentum=0.9))
+        start.compile(keras.optimizers.SGD(schedule, momentum=0.9), jit_compile=False)
         fit(start)
         for name in ("kernel", "visible_bias", "hidden_bias"):
             np.testing.assert_allclose(getattr(together.member(i), name), getattr(start, name), atol=2e-5)
@@ -53,7 +54,7 @@ def test_expected_step_of_members_equals_single_models():
     """CD with learning rate zero measures the same mean loss; members have noise of their own."""
     for phase in ("wcd", "wpcd"):
         alike = tf_wcd.RBMEnsemble(4, count=400, initial_stddev=0.0, negative_phase=phase, visible_type="spin", seed=1)
-        alike.compile(bf.sgd(0.1))
+        alike.compile(bf.sgd(0.1), jit_compile=True)
         alike.fit(SPINS, batch_size=14, steps_per_epoch=3, verbose=0)
         kernels = alike.visible_bias.numpy()
         assert len(np.unique(kernels.round(6), axis=0)) > 390  # 400 different paths from one start

@@ -18,7 +18,8 @@ def small(**kwargs):
 
 def trained(**kwargs):
     rbm = small(**kwargs)
-    rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9))
+    # What is tested here does not depend on XLA, whose compilation would take most of the time.
+    rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False)
     rbm.fit(X, batch_size=20, epochs=2, verbose=0)
     return rbm
 
@@ -115,7 +116,7 @@ def test_config_round_trip():
 def test_save_gaussian_with_learned_variance(tmp_path):
     x = np.random.default_rng(0).normal(size=(50, 4)).astype("float32")
     rbm = tf_wcd.RBMLayer(3, tf_wcd.units.Gaussian(learn_variance=True), negative_phase="pcd", seed=0)
-    rbm.compile("adam")
+    rbm.compile("adam", jit_compile=False)
     rbm.fit(x, epochs=2, verbose=0)
     assert (rbm.visible_parameters["log_variance"].numpy() != 0).all()
     rbm.save(tmp_path / "rbm.keras")

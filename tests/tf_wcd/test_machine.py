@@ -76,11 +76,17 @@ def test_both_sides_give_the_same_log_partition():
     assert tf_wcd.evaluation.log_partition(rbm) == pytest.approx(tf_wcd.evaluation.log_partition(turned), rel=1e-12)
 
 
-def test_chunks_do_not_change_the_sum(monkeypatch):
-    rbm = bf.make_rbm(bf.random_parameters(9, 12))
-    whole = tf_wcd.evaluation.log_partition(rbm)
-    monkeypatch.setattr("tf_wcd.evaluation.exact.CHUNK_BYTES", 8 * 12 * 32)
-    assert tf_wcd.evaluation.log_partition(rbm) == pytest.approx(whole, rel=1e-13)
+@pytest.mark.parametrize("pair", bf.BINARY_PAIRS)
+@pytest.mark.parametrize("sizes", [(12, 9), (9, 130), (13, 15)])
+def test_both_ways_to_enumerate_agree(pair, sizes, monkeypatch):
+    """The sum in two halves, and the plain sum over chunks of states."""
+    rbm = bf.make_rbm(bf.random_parameters(*sizes), *pair)
+    fast = tf_wcd.evaluation.log_partition(rbm)
+    monkeypatch.setattr("tf_wcd.evaluation.factored.LARGEST_EXPONENT", 0.0)
+    plain = tf_wcd.evaluation.log_partition(rbm)
+    assert plain == pytest.approx(fast, rel=1e-13)
+    monkeypatch.setattr("tf_wcd.evaluation.exact.CHUNK_BYTES", 8 * 130 * 32)
+    assert tf_wcd.evaluation.log_partition(rbm) == pytest.approx(plain, rel=1e-13)
 
 
 def test_probabilities_sum_to_one():

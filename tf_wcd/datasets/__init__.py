@@ -1,22 +1,65 @@
-"""Data sets: the paper's small problems, whose distributions are known exactly."""
+"""Data sets: the paper's small problems, whose distributions are known exactly, and its four sets of images."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
 
 import numpy as np
 
+from tf_wcd.datasets.caltech101_silhouettes import CALTECH101_SILHOUETTES
+from tf_wcd.datasets.grey_levels import METHODS, binarize
+from tf_wcd.datasets.image_sets import ImageSet
+from tf_wcd.datasets.keras_images import FASHION_MNIST, MNIST
+from tf_wcd.datasets.local_copies import folder_of_copies, read_copy
+from tf_wcd.datasets.ocr_letters import OCR_LETTERS
 from tf_wcd.datasets.small import SMALL, load_small
 
-__all__ = ["SMALL", "load"]
+__all__ = ["IMAGES", "SMALL", "binarize", "load"]
+
+IMAGES: dict[str, ImageSet] = {
+    images.name: images for images in (MNIST, FASHION_MNIST, CALTECH101_SILHOUETTES, OCR_LETTERS)
+}
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+def load(
+    name: str,
+    binarize: str | None = "probabilities",
+    validation: bool = False,
+    data_dir: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
+) -> tuple[Any, ...]:
     """Loads a data set.
 
+    Small problems: ``"BS09"``, ``"BS16"``, ``"LSE11"``, ``"LSE15"``, ``"P08"``, ``"P10"``, ``"Int12"``, ``"Mult3G"``,
+    ``"Mult3D"``. They are made, not read, and take no options.
+
+    Images: ``"mnist"``, ``"fashion_mnist"``, ``"caltech101_silhouettes"`` and ``"ocr_letters"``. They are downloaded
+    from their homes the first time, kept in Keras' cache, and checked against their published contents every time.
+
     Args:
-        name: ``"BS09"``, ``"BS16"``, ``"LSE11"``, ``"LSE15"``, ``"P08"``, ``"P10"``, ``"Int12"``, ``"Mult3G"`` or
-            ``"Mult3D"``.
+        name: one of the names above.
+        binarize: what becomes of grey levels: ``"probabilities"`` for numbers in [0, 1]; ``"threshold"`` for 0 and 1,
+            with 1 from the middle of the range on; ``"stochastic"`` for 0 and 1 drawn with the grey level as the chance
+            of 1; ``None`` for the stored uint8 (0 to 255, or 0 and 1). Caltech-101 Silhouettes and OCR letters are
+            binary already: all options give 0 and 1.
+        validation: also give the validation part, between the two others. Caltech-101 Silhouettes and OCR letters have
+            one.
+        data_dir: a folder with copies, ``mnist.npz`` and so on, to read instead of the cache and the network. If it is
+            not given, the environment variable TF_WCD_DATA may name one.
+        seed: an integer to draw the same ``"stochastic"`` images again; if not given, each call draws new ones.
 
     Returns:
-        ``(states, probabilities)``: the states with non-zero probability, 0/1 float32 ``[N, units]``, and their
-        probabilities, float64 ``[N]``. For spin units use ``2 * states - 1``.
+        For a small problem, ``(states, probabilities)``: the states with non-zero probability, 0/1 float32
+        ``[N, units]``, and their probabilities, float64 ``[N]``. For spin units use ``2 * states - 1``.
+
+        For images, ``((x_train, y_train), (x_test, y_test))``, or with ``validation``
+        ``((x_train, y_train), (x_valid, y_valid), (x_test, y_test))``: x float32 ``[n, pixels]`` (uint8 for
+        ``binarize=None``), image rows one after the other, and y, the labels from 0, uint8 ``[n]``.
+
+    Raises:
+        ValueError: for an unknown name or option, and for a broken file (which is not left in the cache).
+        OSError: if a download fails, or a copy is not in the folder.
 
     Example:
 
@@ -24,6 +67,34 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     >>> states.shape, round(float(probabilities.sum()), 12)
     ((14, 9), 1.0)
     """
-    if name not in SMALL:
-        raise ValueError(f"`name` must be one of {sorted(SMALL)}. Received: {name!r}")
-    return load_small(name)
+    if name in SMALL:
+        options = (binarize, validation, data_dir, seed)
+        if options != ("probabilities", False, None, None):
+            raise ValueError(f"Options are for images; {name} is made with known probabilities. Received: {options}")
+        return load_small(name)
+    if name not in IMAGES:
+        raise ValueError(f"`name` must be one of {[*sorted(SMALL), *IMAGES]}. Received: {name!r}")
+    return _load_images(IMAGES[name], binarize, validation, folder_of_copies(data_dir), seed)
+
+
+def _load_images(
+    images: ImageSet, method: str | None, validation: bool, folder: Any, seed: int | None
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    if method not in METHODS:
+        raise ValueError(f"`binarize` must be one of {list(METHODS)}. Received: binarize={method!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise ValueError(f"`seed` must be None or an integer of at least 0. Received: seed={seed!r}")
+    if validation and "valid" not in images.rows:
+        raise ValueError(
+            f"{images.name} has no validation part of its own: take some of the training images. "
+            f"Received: validation={validation!r}"
+        )
+    arrays = images.read() if folder is None else read_copy(images, folder)
+    splits = []
+    for number, split in enumerate(("train", "valid", "test")):
+        if split == "valid" and not validation:
+            continue
+        # A generator for each part: what is drawn for one does not depend on which others are wanted.
+        rng = np.random.default_rng(None if seed is None else [seed, number])
+        splits.append((binarize(arrays[f"x_{split}"], method, images.white, rng), arrays[f"y_{split}"]))
+    return tuple(splits)

@@ -7,6 +7,7 @@ is bounded whatever the size. Terms are computed in float64, and added by a runn
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.enumeration import states_of
+from tf_wcd.evaluation import factored
 from tf_wcd.machine import Machine
 
 if TYPE_CHECKING:
@@ -41,20 +43,33 @@ def log_partition(rbm: RBMLayer) -> Any:
 
     >>> rbm = tf_wcd.RBMLayer(4, kernel_initializer="zeros")
     >>> rbm.build((None, 3))
-    >>> round(log_partition(rbm) / np.log(2), 9)  # the uniform model: 2^(3 + 4) states
+    >>> round(float(log_partition(rbm) / np.log(2)), 9)  # the uniform model: 2^(3 + 4) states
     7.0
     """
-    machine = rbm.machine()
-    over_visible = machine.visible.values is not None and machine.num_visible <= machine.num_hidden
-    count = machine.num_visible if over_visible else machine.num_hidden
+    log_z = log_partition_of(rbm.machine()).numpy()
+    return log_z if log_z.shape else float(log_z)
+
+
+def log_partition_of(machine: Machine) -> tf.Tensor:
+    """Exact log Z of a machine, float64: see `log_partition`."""
+    over_visible, count = smaller_side(machine)
     if count > MAX_UNITS:
         raise ValueError(
             f"Exact evaluation enumerates the smaller side, of at most {MAX_UNITS} units. "
             f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden units. "
             "Use `tf_wcd.evaluation.annealed_log_partition`."
         )
-    log_z = _enumerate(as_float64(machine), over_visible, count).numpy()
-    return log_z if log_z.shape else float(log_z)
+    wide = as_float64(machine)
+    group = factored.factors_per_logarithm(wide, over_visible)
+    if group:
+        return factored.log_sum(wide, over_visible, group)
+    return _log_sum(wide, over_visible, count, _chunk_size(machine, count))
+
+
+def smaller_side(machine: Machine) -> tuple[bool, int]:
+    """Whether the visible side is the one to enumerate, and how many units the side has."""
+    over_visible = machine.visible.values is not None and machine.num_visible <= machine.num_hidden
+    return over_visible, machine.num_visible if over_visible else machine.num_hidden
 
 
 def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
@@ -110,9 +125,17 @@ def as_float64(machine: Machine) -> Machine:
     return Machine(machine.visible, machine.hidden, **wide)
 
 
-def _enumerate(machine: Machine, over_visible: bool, count: int) -> tf.Tensor:
-    chunk = 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * _row_width(machine))))))
-    return _log_sum(machine, over_visible, count, chunk)
+def chunks_of_states(machine: Machine) -> Iterator[tuple[int, tf.Tensor]]:
+    """All states of the smaller side, float64 ``[chunk, units]`` at a time, each with the number of its first state."""
+    over_visible, count = smaller_side(machine)
+    chunk = _chunk_size(machine, count)
+    for start in range(0, 2**count, chunk):
+        states = start + tf.range(chunk)
+        yield start, states_of(states, machine.visible if over_visible else machine.hidden, count, "float64")
+
+
+def _chunk_size(machine: Machine, count: int) -> int:
+    return 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * _row_width(machine))))))
 
 
 def _log_sum(machine: Machine, over_visible: bool, count: int, chunk: int) -> tf.Tensor:

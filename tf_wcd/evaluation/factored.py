@@ -1,0 +1,91 @@
+"""The sum over all states of one side, without an exponential for each of its terms.
+
+A state of the enumerated side is a pair of halves, and the field that it puts on a unit of the other side is the sum of
+what the halves put there. So the unit's factor of exp(-F), a sum of exp(value * field) over its two values, is a sum of
+products of numbers from two small tables: one multiplication and one addition for each value. A logarithm is taken of a
+whole group of factors, as large as cannot overflow.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd.enumeration import all_states
+from tf_wcd.machine import Machine
+from tf_wcd.units import Bernoulli, Unit
+
+LARGEST_EXPONENT = 600.0  # exp overflows float64 at 709
+LOW_UNITS = 10
+
+
+def factors_per_logarithm(machine: Machine, over_visible: bool) -> int:
+    """How many factors can be multiplied before their logarithm is taken: a power of two; 0 if not even one."""
+    unit, other, kernel, _, bias = _sides(machine, over_visible)
+    if unit.values is None or other.values is None:
+        return 0
+    largest = np.abs(unit.values).max() * np.abs(kernel).sum(axis=-2) + np.abs(bias)
+    bound = np.abs(other.values).max() * largest.max() + math.log(2)
+    return 0 if bound > LARGEST_EXPONENT else 2 ** min(6, int(math.log2(LARGEST_EXPONENT / bound)))
+
+
+def log_sum(machine: Machine, over_visible: bool, group: int) -> tf.Tensor:
+    """log Z in float64, for every machine along the leading axes."""
+    unit, other, *parameters = _sides(machine, over_visible)
+    run = _compiled(unit.values, other.values, group)
+    shape = parameters[0].shape[:-2]
+    members = zip(*(np.reshape(p, [-1, *p.shape[len(shape) :]]) for p in parameters), strict=True)
+    return tf.reshape(tf.stack([run(*member) for member in members]), shape)
+
+
+def _sides(machine: Machine, over_visible: bool) -> tuple[Unit, Unit, np.ndarray, np.ndarray, np.ndarray]:
+    """The enumerated unit type and the other, the kernel from the one to the other, and the biases of both."""
+    kernel, visible_bias, hidden_bias = (
+        np.asarray(v) for v in (machine.kernel, machine.visible_bias, machine.hidden_bias)
+    )
+    if over_visible:
+        return machine.visible, machine.hidden, kernel, visible_bias, hidden_bias
+    return machine.hidden, machine.visible, np.swapaxes(kernel, -1, -2), hidden_bias, visible_bias
+
+
+@functools.lru_cache
+def _compiled(values: tuple[float, float], other_values: tuple[float, float], group: int) -> Any:
+    """The compiled sum for one machine: ``run(kernel, bias, other_bias)``."""
+
+    @tf.function(jit_compile=True, autograph=False)
+    def run(kernel: tf.Tensor, bias: tf.Tensor, other_bias: tf.Tensor) -> tf.Tensor:
+        count, others = kernel.shape
+        low_count = min(count, LOW_UNITS)
+        groups = -(-others // group)
+        # Units that feel nothing fill the last group. Each has the factor 2.
+        fill = groups * group - others
+
+        def half(units: slice, width: int, extra: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+            """For all states of half of the units: exp(value * field), [others, states], for each value; and b.x."""
+            low, high = values
+            states = low + (high - low) * all_states(Bernoulli(), width, "float64")
+            field = tf.pad(
+                tf.matmul(kernel[units], states, transpose_a=True, transpose_b=True) + extra, [[0, fill], [0, 0]]
+            )
+            return [tf.exp(value * field) for value in other_values], tf.linalg.matvec(states, bias[units])
+
+        zero = tf.zeros([others, 1], tf.float64)
+        high_tables, high_bias = half(slice(0, count - low_count), count - low_count, other_bias[:, None])
+        low_tables, low_bias = half(slice(count - low_count, count), low_count, zero)
+        first, second = (tf.reshape(table, [groups, group, 2**low_count]) for table in low_tables)
+
+        def body(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            a, b = (tf.reshape(table[:, i], [groups, group, 1]) for table in high_tables)
+            products = tf.reduce_prod(a * first + b * second, axis=1)
+            terms = tf.reduce_sum(tf.math.log(products), axis=0) + low_bias + high_bias[i]
+            return i + 1, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(terms)]))
+
+        start = [tf.constant(0), tf.constant(-np.inf, tf.float64)]
+        _, total = tf.while_loop(lambda i, _: i < 2 ** (count - low_count), body, start, parallel_iterations=1)
+        return total - fill * math.log(2)
+
+    return run
