@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import gc
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -19,3 +20,11 @@ import tf_wcd
 @pytest.fixture(autouse=True)
 def _names_for_docstrings(doctest_namespace):
     doctest_namespace.update(keras=keras, np=np, tf=tf, tf_wcd=tf_wcd)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _free_memory():
+    """Compiled programs of models that are gone live on in reference cycles until they are collected."""
+    yield
+    keras.utils.clear_session(free_memory=True)
+    gc.collect()

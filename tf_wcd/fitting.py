@@ -109,7 +109,8 @@ class FittingModel(ContrastiveModel):
             endless=steps_per_epoch is not None,
         )
         try:
-            return self._fit_blocks("indices", dataset, per_call, updates, steps_per_epoch=updates, **common)
+            run = self._run_function("indices", len(x) if batch_size == len(x) else None)
+            return self._fit_blocks(run, dataset, per_call, updates, steps_per_epoch=updates, **common)
         finally:
             self._resident.clear()
 
@@ -151,12 +152,13 @@ class FittingModel(ContrastiveModel):
             # Keras counts the elements of what it is given: tell it the number of updates instead, pass by pass.
             dataset = dataset.repeat()
             steps_per_epoch = updates
-        return self._fit_blocks("batches", dataset, per_call, updates, steps_per_epoch=steps_per_epoch, **common)
+        run = self._run_function("batches")
+        return self._fit_blocks(run, dataset, per_call, updates, steps_per_epoch=steps_per_epoch, **common)
 
     def _fit_blocks(
-        self, kind: str, dataset: tf.data.Dataset, per_call: int, updates: int | None, **arguments: Any
+        self, run: Any, dataset: tf.data.Dataset, per_call: int, updates: int | None, **arguments: Any
     ) -> keras.callbacks.History:
-        self._runner = blocks.BlockRunner(self._run_function(kind), per_call, updates)
+        self._runner = blocks.BlockRunner(run, per_call, updates)
         self.steps_per_execution = per_call
         try:
             with _readable_errors():

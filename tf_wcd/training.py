@@ -30,7 +30,7 @@ class CompiledFunctions:
     """A model's compiled functions, in an object that Keras does not track: they are never saved or exported."""
 
     def __init__(self) -> None:
-        self.run: dict[str, Any] = {}
+        self.run: dict[tuple[str, int | None], Any] = {}
         self.sample: Any = None
 
 
@@ -172,10 +172,23 @@ class ContrastiveModel(keras.Model):
 
     # Many updates in one call
 
-    def _run_function(self, kind: str) -> Any:
-        """The compiled loop over the updates of a block: ``run(block, start, stop)``."""
-        if kind not in self._compiled.run:
-            fetch = {"indices": self._fetch_rows, "batches": self._fetch_batch}[kind]
+    def _run_function(self, kind: str, all_rows: int | None = None) -> Any:
+        """The compiled loop over the updates of a block: ``run(block, start, stop)``.
+
+        Args:
+            kind: what a block holds, ``"indices"`` of resident rows or ``"batches"``.
+            all_rows: number of resident rows, where each batch is all of them.
+        """
+        if (kind, all_rows) not in self._compiled.run:
+
+            def fetch(block: Any, i: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                if kind == "batches":
+                    return block[0][i], block[1][i]
+                assert self._resident is not None
+                visible, weights = self._resident.visible, self._resident.weights
+                if all_rows is None:
+                    return tf.gather(visible, block[i]), tf.gather(weights, block[i])
+                return tf.ensure_shape(visible, [all_rows, self.num_visible]), tf.ensure_shape(weights, [all_rows])
 
             def run(block: Any, start: tf.Tensor, stop: tf.Tensor) -> dict[str, tf.Tensor]:
                 def next_phases(i: tf.Tensor) -> Phases:
@@ -194,18 +207,8 @@ class ContrastiveModel(keras.Model):
 
             if not self.run_eagerly:
                 run = tf.function(run, jit_compile=self.jit_compile, autograph=False, reduce_retracing=True)
-            self._compiled.run[kind] = run
-        return self._compiled.run[kind]
-
-    def _fetch_rows(self, block: tf.Tensor, i: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        assert self._resident is not None
-        visible, weights = self._resident.visible, self._resident.weights
-        if block.shape[1] == 0:
-            return visible.read_value(), weights.read_value()
-        return tf.gather(visible, block[i]), tf.gather(weights, block[i])
-
-    def _fetch_batch(self, block: tuple[tf.Tensor, tf.Tensor], i: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return block[0][i], block[1][i]
+            self._compiled.run[kind, all_rows] = run
+        return self._compiled.run[kind, all_rows]
 
     def make_train_function(self, force: bool = False) -> None:
         if self.train_function is not None and not force:
