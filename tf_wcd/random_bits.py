@@ -62,6 +62,28 @@ def key_of(seed_state: tf.Tensor, purpose: int = 0) -> tf.Tensor:
     return mixed ^ tf.constant([purpose, 0], tf.uint32)
 
 
+def subkey(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
+    """A key of its own for each sequence of numbers (purpose, group of chains, and so on) under a key.
+
+    Args:
+        key: uint32 [2].
+        *numbers: integers in [0, 2**32).
+
+    Returns:
+        uint32 [2].
+
+    Example:
+
+    >>> key = tf.constant([1, 2], tf.uint32)
+    >>> bool(tf.reduce_any(subkey(key, 0) != subkey(key, 1)))
+    True
+    """
+    zero = tf.zeros([], tf.uint32)
+    for number in numbers:
+        key = tf.stack(threefry((key[0], key[1]), (tf.cast(number, tf.uint32), zero), rounds=20))
+    return key
+
+
 def uniform(
     key: tf.Tensor, draw: tf.Tensor | int, shape: Sequence[int | tf.Tensor], dtype: str = "float32"
 ) -> tf.Tensor:

@@ -41,7 +41,7 @@ def log_partition(rbm: RBMLayer) -> float:
 
     >>> rbm = tf_wcd.RBMLayer(4, kernel_initializer="zeros")
     >>> rbm.build((None, 3))
-    >>> round(log_partition(rbm) / np.log(2), 9)  # the uniform model: 2^(3 + 4) states
+    >>> round(log_partition(rbm) / float(np.log(2)), 9)  # the uniform model: 2^(3 + 4) states
     7.0
     """
     machine = rbm.machine()
