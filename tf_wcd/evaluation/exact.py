@@ -68,12 +68,13 @@ def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
     """
     machine = as_float64(rbm.machine())
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
-    log_z = log_partition(rbm)
+    return -free_energies(machine, x) - log_partition(rbm)
+
+
+def free_energies(machine: Machine, x: np.ndarray) -> np.ndarray:
+    """F of each row of x, in chunks."""
     rows = max(1, CHUNK_BYTES // (8 * max(machine.num_visible, machine.num_hidden)))
-    return (
-        np.concatenate([-machine.free_energy(tf.constant(x[i : i + rows])).numpy() for i in range(0, len(x), rows)])
-        - log_z
-    )
+    return np.concatenate([machine.free_energy(tf.constant(x[i : i + rows])) for i in range(0, len(x), rows)])
 
 
 def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> float:

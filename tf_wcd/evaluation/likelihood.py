@@ -6,11 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
-from tf_wcd.evaluation.exact import CHUNK_BYTES, MAX_UNITS, as_float64, log_partition
+from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, free_energies, log_partition
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -69,21 +68,18 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
     binary = machine.visible.values is not None
     smaller = min(machine.num_visible, machine.num_hidden) if binary else machine.num_hidden
-    rows = max(1, CHUNK_BYTES // (8 * max(machine.num_visible, machine.num_hidden)))
-    negative_energy = np.concatenate(
-        [-machine.free_energy(tf.constant(x[i : i + rows])).numpy() for i in range(0, len(x), rows)]
-    )
-    total = float(negative_energy.mean())
+    log_weights = -free_energies(machine, x)
+    total = float(log_weights.mean())
     if smaller <= max_units:
         log_z = log_partition(rbm)
         mean = total - log_z
-        return LogLikelihood("exact", mean, negative_energy - log_z, 0.0, mean, mean, log_z)
+        return LogLikelihood("exact", mean, log_weights - log_z, 0.0, mean, mean, log_z)
     annealed = annealed_log_partition(rbm, **annealing)
     log_z = annealed.estimate
     return LogLikelihood(
         method="annealed",
         mean=total - log_z,
-        values=negative_energy - log_z,
+        values=log_weights - log_z,
         standard_error=annealed.standard_error,
         lower=total - annealed.upper,
         upper=total - annealed.lower,
