@@ -1,0 +1,1 @@
+"""Measurements against peers, each one command: ``python -m benchmarks.<name>``."""
