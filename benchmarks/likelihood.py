@@ -56,8 +56,11 @@ def row(benchmark: str, what: str, seconds: float | None, ours: float, note: str
 
 def binary_points(rows: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    parts = [rng.random((min(1000, rows - i), DIMENSIONS), dtype="float32") < 0.2 for i in range(0, rows, 1000)]
-    return np.concatenate(parts).astype("uint8")
+    points = np.empty([rows, DIMENSIONS], "uint8")
+    for i in range(0, rows, 1000):  # so that making them does not show in the peak of memory
+        part = points[i : i + 1000]
+        part[:] = rng.random(part.shape, dtype="float32") < 0.2
+    return points
 
 
 def parzen(fraction: float = 1.0, repetitions: int = 5) -> list[Row]:
