@@ -35,6 +35,34 @@ def key_of(seed_state: tf.Tensor, purpose: int = 0) -> tf.Tensor:
     return mixed ^ tf.constant([purpose, 0], tf.uint32)
 
 
+def subkey(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
+    """A key of its own for each sequence of numbers (purpose, group of chains, and so on) under a key.
+
+    Args:
+        key: uint32 [2].
+        *numbers: integers in [0, 2**32).
+
+    Returns:
+        uint32 [2].
+
+    Example:
+
+    >>> key = tf.constant([1, 2], tf.uint32)
+    >>> bool(tf.reduce_any(subkey(key, 0) != subkey(key, 1)))
+    True
+    """
+    for number in numbers:
+        key = tf.stack(words_of(key, tf.cast(number, tf.uint32)))
+    return key
+
+
+def words_of(key: tf.Tensor, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Two words, uint32 scalars, in which every bit of the key and of the number is mixed."""
+    first = mix(mix(key[0] ^ number * tf.constant(_GOLDEN, tf.uint32)) + key[1])
+    second = mix(mix(key[1] ^ number * tf.constant(_SILVER, tf.uint32)) + key[0])
+    return first, second
+
+
 def uniform(
     key: tf.Tensor, draw: tf.Tensor | int, shape: Sequence[int | tf.Tensor], dtype: str = "float32"
 ) -> tf.Tensor:
@@ -57,9 +85,7 @@ def uniform(
     """
     count = math.prod(shape) if all(isinstance(n, int) for n in shape) else tf.reduce_prod(tf.stack(shape))
     index = tf.bitcast(tf.reshape(tf.range(count, dtype=tf.int32), shape), tf.uint32)
-    draw = tf.cast(draw, tf.uint32)
-    first = mix(mix(key[0] ^ draw * tf.constant(_GOLDEN, tf.uint32)) + key[1])
-    second = mix(mix(key[1] ^ draw * tf.constant(_SILVER, tf.uint32)) + key[0])
+    first, second = words_of(key, tf.cast(draw, tf.uint32))
     bits = mix(mix(index ^ first) + second)
     # Put 23 bits into the mantissa of a float in [1, 2), and shift it to (0, 1).
     mantissa = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32)) | tf.constant(0x3F800000, tf.uint32)

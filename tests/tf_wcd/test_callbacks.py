@@ -1,4 +1,4 @@
-"""ExactKL in Keras' logs, for other callbacks to use."""
+"""Values that callbacks put into Keras' logs, for other callbacks to use."""
 
 import keras
 import numpy as np
@@ -63,3 +63,81 @@ def test_bad_arguments():
         fit([tf_wcd.callbacks.ExactKL(STATES[:, :8])])
     with pytest.raises(ValueError, match=r"Received: -1.0"):
         fit([tf_wcd.callbacks.ExactKL(2 * STATES - 1)])
+
+
+def test_pseudo_likelihood():
+    cheap = tf_wcd.callbacks.PseudoLikelihood(STATES)
+    full = tf_wcd.callbacks.PseudoLikelihood(STATES, every=2, bits=None)
+    full.names = ("all_bits",)  # both in one run
+    rbm = fit([cheap, full], epochs=4)
+    assert [epoch for epoch, _ in cheap.history] == [0, 1, 2, 3]
+    assert [epoch for epoch, _ in full.history] == [0, 1, 3]
+    logs = rbm.history.history
+    evaluate = tf_wcd.evaluation.pseudo_log_likelihood
+    assert logs["all_bits"][-1] == evaluate(rbm, STATES).mean()
+    assert logs["pseudo_log_likelihood"][-1] == evaluate(rbm, STATES, bits=1, seed=0).mean()
+    assert logs["all_bits"][-1] > logs["all_bits"][0]
+
+
+def test_annealed_likelihood_exact_and_estimated():
+    exact = tf_wcd.callbacks.AnnealedLikelihood(STATES, every=2)
+    estimated = tf_wcd.callbacks.AnnealedLikelihood(STATES, every=3, max_units=0, temperatures=100)
+    estimated.names = ("estimate", "log_z", "error")
+    rbm = fit([exact, estimated])
+    logs = rbm.history.history
+    assert [entry[0] for entry in exact.history] == [0, 1, 3, 5]
+    assert [entry[0] for entry in estimated.history] == [0, 2, 5]
+    log_prob = tf_wcd.evaluation.log_prob(rbm, STATES)
+    assert logs["log_likelihood"][-1] == pytest.approx(log_prob.mean(), rel=1e-9)
+    assert logs["log_partition"][-1] == tf_wcd.evaluation.log_partition(rbm)
+    assert logs["log_partition_error"][-1] == 0
+    assert logs["error"][-1] > 0
+    assert abs(logs["estimate"][-1] - log_prob.mean()) < 4 * logs["error"][-1]
+    assert logs["log_z"][-1] == pytest.approx(logs["log_partition"][-1], abs=4 * logs["error"][-1])
+
+
+def test_parzen():
+    parzen = tf_wcd.callbacks.Parzen(STATES, sigma=0.3, every=3, num_samples=200, gibbs_steps=20, seed=4)
+    rbm = fit([parzen])
+    assert [epoch for epoch, _ in parzen.history] == [0, 2, 5]
+    samples = rbm.sample(200, gibbs_steps=20, seed=4)
+    expected = tf_wcd.evaluation.parzen_log_likelihood(samples, STATES, 0.3)
+    assert rbm.history.history["parzen_log_likelihood"][-1] == expected
+
+
+def test_callbacks_do_not_change_the_training():
+    plain = fit([])
+    watched = fit(
+        [
+            tf_wcd.callbacks.ExactKL(STATES),
+            tf_wcd.callbacks.PseudoLikelihood(STATES),
+            tf_wcd.callbacks.AnnealedLikelihood(STATES, every=2, max_units=0, temperatures=20),
+            tf_wcd.callbacks.Parzen(STATES, every=2, num_samples=10, gibbs_steps=2),
+        ]
+    )
+    np.testing.assert_array_equal(plain.kernel.numpy(), watched.kernel.numpy())
+
+
+def test_checkpoint_by_pseudo_likelihood(tmp_path):
+    pseudo = tf_wcd.callbacks.PseudoLikelihood(STATES, bits=None)
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        tmp_path / "best.keras", monitor="pseudo_log_likelihood", mode="max", save_best_only=True
+    )
+    fit([pseudo, checkpoint])
+    best = keras.models.load_model(tmp_path / "best.keras")
+    value = tf_wcd.evaluation.pseudo_log_likelihood(best, STATES).mean()
+    assert value == pytest.approx(max(v for _, v in pseudo.history), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["PseudoLikelihood", "AnnealedLikelihood", "Parzen"])
+def test_bad_arguments_of_the_others(name):
+    make = getattr(tf_wcd.callbacks, name)
+    with pytest.raises(ValueError, match=r"every=1.5"):
+        make(STATES, every=1.5)
+    with pytest.raises(ValueError, match=r"`x`.*9 columns|`x`.*shape|shape \(14, 8\)"):
+        fit([make(STATES[:, :8])])
+
+
+def test_bad_sigma():
+    with pytest.raises(ValueError, match=r"sigma=0"):
+        tf_wcd.callbacks.Parzen(STATES, sigma=0)

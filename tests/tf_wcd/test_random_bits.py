@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_wcd.random_bits import key_of, mix, uniform
+from tf_wcd.random_bits import key_of, mix, subkey, uniform
 
 
 def test_mix_is_a_permutation_with_avalanche():
@@ -91,3 +91,10 @@ def test_keys_of_a_seed_generator():
     assert len(distinct) == 25
     state = tf.constant([3, 4], tf.int64)
     assert key_of(state).numpy().tolist() != key_of(state, purpose=1).numpy().tolist()
+
+
+def test_subkeys_differ_by_every_number_and_by_their_key():
+    keys = [tf.constant(words, tf.uint32) for words in ([1, 2], [1, 3], [2, 2])]
+    derived = [tuple(subkey(key, a, b).numpy()) for key in keys for a in range(5) for b in range(5)]
+    assert len(set(derived)) == len(derived)
+    np.testing.assert_array_equal(subkey(keys[0], 3, 4), subkey(subkey(keys[0], 3), 4))

@@ -40,6 +40,12 @@ def test_mean_is_the_derivative_of_the_cumulant(unit):
 
 
 @pytest.mark.parametrize("unit", [units.Bernoulli(), units.Spin(), units.Gaussian(variance=2.5)])
+def test_the_field_of_a_mean_is_the_inverse_of_the_mean(unit):
+    field = tf.constant(FIELDS)
+    np.testing.assert_allclose(unit.field_of(unit.mean(field)), field, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("unit", [units.Bernoulli(), units.Spin(), units.Gaussian(variance=2.5)])
 def test_samples_have_the_mean_and_the_variance_of_the_unit(unit):
     n = 200_000
     uniform = tf.constant(np.random.default_rng(0).uniform(1e-9, 1 - 1e-9, (n, len(FIELDS))))

@@ -84,10 +84,14 @@ def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
     """
     machine = as_float64(rbm.machine())
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
-    log_z = np.asarray(log_partition(rbm))[..., None]
+    return -free_energies(machine, x) - np.asarray(log_partition(rbm))[..., None]
+
+
+def free_energies(machine: Machine, x: np.ndarray) -> np.ndarray:
+    """F of each row of x, in chunks."""
     rows = max(1, CHUNK_BYTES // (8 * _row_width(machine)))
-    parts = [-machine.free_energy(tf.constant(x[i : i + rows])).numpy() for i in range(0, len(x), rows)]
-    return np.concatenate(parts, axis=-1) - log_z
+    parts = [machine.free_energy(tf.constant(x[i : i + rows])) for i in range(0, len(x), rows)]
+    return np.concatenate(parts, axis=-1)
 
 
 def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> Any:

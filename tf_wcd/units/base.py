@@ -43,6 +43,10 @@ class Unit(abc.ABC):
         """Expected state: the derivative of `cumulant`."""
 
     @abc.abstractmethod
+    def field_of(self, mean: tf.Tensor) -> tf.Tensor:
+        """The field at which the expected state is ``mean``: the inverse of `mean`."""
+
+    @abc.abstractmethod
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         """A state drawn by means of ``uniform``, random numbers in the open interval (0, 1)."""
 

@@ -30,5 +30,8 @@ class Bernoulli(Unit):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(field)
 
+    def field_of(self, mean: tf.Tensor) -> tf.Tensor:
+        return tf.math.log(mean) - tf.math.log1p(-mean)
+
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         return tf.cast(uniform < tf.sigmoid(field), field.dtype)

@@ -55,6 +55,9 @@ class Gaussian(Unit):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return self._variance(field) * field
 
+    def field_of(self, mean: tf.Tensor) -> tf.Tensor:
+        return mean / self._variance(mean)
+
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         variance = self._variance(field)
         standard_normal = math.sqrt(2.0) * tf.math.erfinv(2.0 * uniform - 1.0)

@@ -32,6 +32,9 @@ class Spin(Unit):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.tanh(field)
 
+    def field_of(self, mean: tf.Tensor) -> tf.Tensor:
+        return tf.atanh(mean)
+
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         # 2 u - 1 < tanh(f) has probability (1 + tanh f) / 2 = sigmoid(2 f), and shares tanh with `mean`.
         one = tf.ones([], field.dtype)

@@ -1,17 +1,16 @@
-"""Keras callbacks that look at the model while it trains."""
+"""The exact divergence from a known target."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 
-from tf_wcd.data_checks import check_visible
+from tf_wcd.callbacks.evaluation import EvaluationCallback
 from tf_wcd.evaluation.exact import check_probabilities, kl_from_log_prob, log_prob
 
 
-class ExactKL(keras.callbacks.Callback):
+class ExactKL(EvaluationCallback):
     """Puts the exact divergence from a target distribution into the logs, under ``kl``.
 
     Also ``mass``: the probability that the model gives to the listed states together. Put it before the callbacks that
@@ -38,28 +37,21 @@ class ExactKL(keras.callbacks.Callback):
     [0, 1, 3]
     """
 
+    names = ("kl", "mass")
+
     def __init__(self, states: Any, probabilities: Any = None, every: int = 1) -> None:
-        super().__init__()
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ValueError(f"`every` must be an integer of at least 1. Received: every={every!r}")
-        self.states = np.asarray(states)
+        super().__init__(states, every, "states")
         count = len(self.states)
         self.probabilities = check_probabilities(
             np.full(count, 1 / count) if probabilities is None else probabilities, count
         )
-        self.every = every
-        self.history: list[tuple[int, Any, Any]] = []
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        if self.model.built:
-            check_visible(self.states, self.model.visible_unit, self.model.num_visible, "states", strict=True)
+    def evaluate(self) -> tuple[Any, ...]:
+        log_probabilities = log_prob(self.model, self.states)
+        mass = np.exp(log_probabilities).sum(axis=-1)
+        return kl_from_log_prob(log_probabilities, self.probabilities), mass if mass.shape else float(mass)
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if not self.history or (epoch + 1) % self.every == 0:
-            log_probabilities = log_prob(self.model, self.states)
-            kl = kl_from_log_prob(log_probabilities, self.probabilities)
-            self.history.append((epoch, kl, np.exp(log_probabilities).sum(axis=-1)))
-        if logs is not None:
-            _, kl, mass = self.history[-1]
-            best = np.argmin(kl)
-            logs["kl"], logs["mass"] = float(np.ravel(kl)[best]), float(np.ravel(mass)[best])
+    def summarise(self, values: tuple[Any, ...]) -> tuple[float, ...]:
+        """The values of the best member, where the model is an ensemble."""
+        best = np.argmin(values[0])
+        return tuple(float(np.ravel(value)[best]) for value in values)

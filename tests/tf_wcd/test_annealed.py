@@ -1,0 +1,316 @@
+"""Annealed importance sampling against exact sums."""
+
+import os
+import pathlib
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_wcd
+from tests import brute_force as bf
+from tf_wcd.evaluation import annealed_log_partition, log_likelihood, log_partition, log_prob
+from tf_wcd.evaluation.annealed import check_temperatures
+from tf_wcd.evaluation.annealing import anneal, base_log_partition
+from tf_wcd.evaluation.exact_samples import can_sample_exactly, exact_samples
+from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
+
+
+def gaussian_rbm(parameters, hidden_type="bernoulli", variances=None):
+    unit = tf_wcd.units.Gaussian(learn_variance=variances is not None)
+    rbm = bf.make_rbm(parameters, unit, hidden_type)
+    if variances is not None:
+        rbm.visible_parameters["log_variance"].assign(np.log(variances))
+    return rbm
+
+
+def assert_bracketed(result, exact):
+    """The exact value lies inside the bounds, and near each estimate: all within four standard errors."""
+    assert result.lower - 4 * result.standard_error <= exact <= result.upper + 4 * result.upper_standard_error
+    assert abs(result.estimate - exact) <= 4 * result.standard_error
+    assert abs(result.upper - exact) <= 4 * result.upper_standard_error
+    assert abs(result.bridge - exact) <= 4 * result.bridge_standard_error
+
+
+@pytest.mark.parametrize("pair", bf.UNIT_PAIRS)
+def test_random_models_of_all_unit_types(pair):
+    rbm = bf.make_rbm(bf.random_parameters(12, 10, seed=3, scale=0.4), *pair)
+    result = annealed_log_partition(rbm, temperatures=500, seed=1)
+    assert result.reverse_start == "exact"
+    assert 0 < result.standard_error < 0.1
+    assert_bracketed(result, log_partition(rbm))
+
+
+def test_a_learned_variance():
+    variances = np.array([0.5, 2.0, 1.0, 0.3, 1.5])
+    rbm = gaussian_rbm(bf.random_parameters(5, 4, seed=2, scale=0.5), "spin", variances)
+    assert_bracketed(annealed_log_partition(rbm, temperatures=500, seed=2), log_partition(rbm))
+
+
+def test_twenty_random_models():
+    """The exact value is within three standard errors of AIS at least 17 times of 20, and always between the bounds."""
+    hits, deviations = 0, []
+    for seed in range(20):
+        rbm = bf.make_rbm(bf.random_parameters(12, 10, seed=100 + seed))
+        result = annealed_log_partition(rbm, seed=seed)
+        exact = log_partition(rbm)
+        hits += abs(result.estimate - exact) <= 3 * result.standard_error
+        deviations.append((result.estimate - exact) / result.standard_error)
+        assert result.lower - 4 * result.standard_error <= exact <= result.upper + 4 * result.upper_standard_error
+    assert hits >= 17
+    # The stated error is the true one: the mean square of 20 standard normal numbers is 1 with sd 0.32.
+    assert 0.2 < np.mean(np.square(deviations)) < 1 + 4 * 0.32
+
+
+def test_a_trained_model():
+    states, probabilities = tf_wcd.datasets.load("BS09")
+    rbm = tf_wcd.RBMLayer(10, "spin", "spin", seed=0)
+    rbm.compile(bf.sgd(0.02, momentum=0.9))
+    rbm.fit(2 * states - 1, sample_weight=probabilities, batch_size=14, steps_per_epoch=3000, verbose=0)
+    exact = log_partition(rbm)
+    assert tf_wcd.evaluation.kl_divergence(rbm, 2 * states - 1, probabilities) < 0.5  # it is trained
+    result = annealed_log_partition(rbm, data=2 * states - 1, seed=0)
+    assert_bracketed(result, exact)
+
+
+def test_the_weights_do_not_depend_on_how_they_are_computed():
+    """One temperature step without any move is plain importance sampling: each weight is a ratio of probabilities."""
+    p = bf.random_parameters(5, 3)
+    rbm = bf.make_rbm(p, "spin", "bernoulli")
+    machine = rbm.machine()
+    base_bias = np.linspace(-0.5, 0.7, 5)
+    x = bf.space("spin", 5)
+    log_weights = anneal(
+        machine,
+        tf.constant(base_bias, tf.float32),
+        tf.constant(x, tf.float32),
+        tf.constant([0.0, 1.0]),
+        tf.constant([1, 2], tf.uint32),
+    )
+    expected = -bf.free_energy(p, x, "bernoulli") - (x @ base_bias + 3 * np.log(2))
+    np.testing.assert_allclose(log_weights, expected, rtol=2e-6, atol=2e-6)
+    log_base = base_log_partition(machine, tf.constant(base_bias, tf.float32))
+    np.testing.assert_allclose(log_base, bf.log_sum_exp(x @ base_bias) + 3 * np.log(2), rtol=1e-7)
+
+
+def test_bounds_are_on_their_sides():
+    """With few temperatures AIS is too low and reverse AIS too high, and the bridge is between; and it warns."""
+    rbm = bf.make_rbm(bf.random_parameters(60, 12, seed=5, scale=0.5), "spin", "spin")
+    with pytest.warns(UserWarning, match=r"forward and .* in reverse.*more temperatures"):
+        result = annealed_log_partition(rbm, temperatures=3, seed=0)
+    exact = log_partition(rbm)
+    assert result.log_weights.mean() < exact < result.reverse_log_weights.mean()
+    assert result.lower < exact < result.upper
+    assert result.lower < result.bridge < result.upper
+    assert abs(result.bridge - exact) < min(exact - result.lower, result.upper - exact)
+    assert 1 <= result.effective_sample_size < 2  # one chain has nearly all the weight
+
+
+def test_reverse_chains_that_do_not_start_from_the_model_are_found_out():
+    """Two deep modes; the reverse chains are all put into the lesser one, and cannot leave it."""
+    W = np.zeros((8, 6)) + 2.0
+    rbm = bf.make_rbm(bf.Parameters(W, np.full(8, 0.5), np.full(6, 0.5)), "spin", "spin")
+    with pytest.warns(UserWarning, match=r"should be the higher one"):
+        result = annealed_log_partition(rbm, initial=-np.ones((100, 8)), burn_in=10, seed=0)
+    assert result.reverse_start == "initial"
+    assert abs(result.estimate - log_partition(rbm)) < 4 * result.standard_error
+
+
+def test_starts_of_the_reverse_chains(monkeypatch):
+    """Gibbs chains from data or from random states do as well on a model that mixes."""
+    rbm = bf.make_rbm(bf.random_parameters(12, 10, seed=3, scale=0.4))
+    exact = log_partition(rbm)
+    monkeypatch.setattr("tf_wcd.evaluation.annealed.can_sample_exactly", lambda machine: False)
+    data = rbm.sample(60, seed=1).numpy()
+    for arguments, origin in (({"data": data}, "data"), ({}, "random")):
+        result = annealed_log_partition(rbm, **arguments, temperatures=500, burn_in=100, seed=4)
+        assert result.reverse_start == origin
+        assert_bracketed(result, exact)
+
+
+def test_base_model_and_temperatures_do_not_change_the_answer():
+    rbm = bf.make_rbm(bf.random_parameters(8, 6, seed=1))
+    exact = log_partition(rbm)
+    for arguments in (
+        {"base": np.full(8, 0.5)},
+        {"base": np.array([0, 1, 0, 1, 0.5, 0.5, 1, 0])},  # clipped
+        {"data": np.ones((3, 8))},
+        {"temperatures": np.linspace(0, 1, 400) ** 2},
+    ):
+        assert_bracketed(annealed_log_partition(rbm, **{"temperatures": 400, **arguments}, seed=6), exact)
+
+
+def test_independent_units_are_exact_up_to_rounding():
+    p = bf.random_parameters(6, 5)
+    rbm = bf.make_rbm(bf.Parameters(0 * p.W, 0 * p.b, p.c))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = annealed_log_partition(rbm, base=np.full(6, 0.5), seed=0)
+    assert 0 < result.standard_error < 1e-5
+    assert_bracketed(result, log_partition(rbm))
+
+
+def test_forward_only():
+    rbm = bf.make_rbm(bf.random_parameters(6, 5))
+    both = annealed_log_partition(rbm, temperatures=50, seed=3)
+    forward = annealed_log_partition(rbm, temperatures=50, seed=3, reverse=False)
+    assert forward.estimate == both.estimate
+    assert forward.upper == np.inf
+    assert forward.reverse_start == "none"
+    assert forward.reverse_log_weights.size == 0
+    assert np.isnan(forward.bridge)
+
+
+def test_seeds_and_groups_of_chains():
+    rbm = bf.make_rbm(bf.random_parameters(6, 5), seed=0)
+    first = annealed_log_partition(rbm, temperatures=50, seed=3)
+    assert first.estimate == annealed_log_partition(rbm, temperatures=50, seed=3).estimate
+    assert first.estimate != annealed_log_partition(rbm, temperatures=50, seed=4).estimate
+    assert (
+        annealed_log_partition(rbm, temperatures=50).estimate != annealed_log_partition(rbm, temperatures=50).estimate
+    )
+    # 33 chains of 11 units in groups of at most 10 rows.
+    few = annealed_log_partition(rbm, chains=33, temperatures=50, seed=3, memory_limit=10 * 6 * 4 * 11)
+    assert few.log_weights.shape == (33,)
+    assert len(np.unique(few.log_weights)) == 33
+    assert_bracketed(few, log_partition(rbm))
+
+
+def test_evaluation_leaves_the_model_alone():
+    rbm = bf.make_rbm(bf.random_parameters(6, 5), seed=0)
+    before = [v.numpy().copy() for v in rbm.variables]
+    annealed_log_partition(rbm, temperatures=20, seed=0)
+    for value, variable in zip(before, rbm.variables, strict=True):
+        np.testing.assert_array_equal(value, variable.numpy())
+
+
+@pytest.mark.parametrize("pair", bf.BINARY_PAIRS)
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+def test_exact_samples_are_exact(pair, shape):
+    """Whichever side is enumerated, the histogram of samples is as far from the truth as chance has it."""
+    p = bf.random_parameters(*shape)
+    n = 100_000
+    machine = bf.make_rbm(p, *pair).machine()
+    assert can_sample_exactly(machine)
+    x = exact_samples(machine, n, np.random.default_rng(0), tf.constant([5, 6], tf.uint32)).numpy()
+    _, probabilities = bf.visible_distribution(p, *pair)
+    counts = np.bincount(bf.index_of(x), minlength=len(probabilities))
+    distance, floor = bf.total_variation(counts, probabilities)
+    assert distance < 4 * floor
+
+
+def test_importance_estimates():
+    log_weights = np.log(np.array([1.0, 2.0, 3.0, 6.0])) + 1000.0
+    assert log_mean_exp(log_weights) == pytest.approx(1000 + np.log(3))
+    assert log_mean_error(log_weights) == pytest.approx(np.std([1, 2, 3, 6], ddof=1) / 2 / 3)
+    assert effective_number(log_weights) == pytest.approx(12**2 / 50)
+
+
+def test_bennett_on_works_with_a_known_answer():
+    """Gaussian works of variance s^2 about r - s^2/2 forward, r + s^2/2 in reverse, are those of a ratio e^r."""
+    rng = np.random.default_rng(0)
+    ratio, spread = -3.0, 1.5
+    errors = []
+    for _ in range(50):
+        forward = rng.normal(ratio - spread**2 / 2, spread, 200)
+        reverse = -rng.normal(ratio + spread**2 / 2, spread, 300)
+        estimate, error = bennett(forward, reverse)
+        errors.append((estimate - ratio) / error)
+    assert abs(np.mean(errors)) < 4 / np.sqrt(50)
+    assert 0.6 < np.std(errors) < 1.4  # 1 with sd 0.1
+    estimate, _ = bennett(np.full(5, 700.0), np.full(7, -900.0))  # no overlap at all: in the middle
+    assert 700 < estimate < 900
+
+
+def test_log_likelihood_picks_its_method_by_size():
+    rbm = bf.make_rbm(bf.random_parameters(12, 10, seed=7))
+    x = rbm.sample(50, seed=0).numpy()
+    exact = log_likelihood(rbm, x)
+    assert (exact.method, exact.standard_error, exact.annealed) == ("exact", 0.0, None)
+    np.testing.assert_allclose(exact.values, log_prob(rbm, x), rtol=1e-12)
+    assert exact.mean == exact.lower == exact.upper == pytest.approx(exact.values.mean())
+    annealed = log_likelihood(rbm, x, max_units=0, seed=0)
+    assert annealed.method == "annealed"
+    assert annealed.lower - 4 * annealed.annealed.upper_standard_error <= exact.mean
+    assert exact.mean <= annealed.upper + 4 * annealed.standard_error
+    assert abs(annealed.mean - exact.mean) <= 4 * annealed.standard_error
+    assert annealed.log_partition == annealed.annealed.estimate
+    large = tf_wcd.RBMLayer(30, seed=0)
+    large.build((None, 28))
+    assert log_likelihood(large, np.zeros((1, 28)), temperatures=20, burn_in=5).method == "annealed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"chains": 1}, "chains=1"),
+        ({"chains": 2.5}, "chains=2.5"),
+        ({"temperatures": 1}, "temperatures=1"),
+        ({"temperatures": True}, "Received: True"),
+        ({"temperatures": [0.0, 0.5]}, "increase from 0 to 1"),
+        ({"temperatures": [0.0, 0.7, 0.6, 1.0]}, "increase from 0 to 1"),
+        ({"temperatures": [[0.0, 1.0]]}, "vector"),
+        ({"burn_in": -1}, "burn_in=-1"),
+        ({"memory_limit": 0}, "memory_limit=0"),
+        ({"seed": "a"}, "seed='a'"),
+        ({"data": np.ones((3, 4))}, r"5 columns.*\(3, 4\)"),
+        ({"data": 2 * np.ones((3, 5))}, r"`data`.*2.0"),
+        ({"base": np.ones(4)}, r"`base`.*5 columns"),
+        ({"base": np.ones((2, 5))}, r"one row.*\(2, 5\)"),
+        ({"initial": np.ones((3, 5))}, r"100 chains.*\(3, 5\)"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    rbm = bf.make_rbm(bf.random_parameters(5, 3))
+    with pytest.raises(ValueError, match=message):
+        annealed_log_partition(rbm, **arguments)
+
+
+def test_bad_arguments_of_log_likelihood():
+    rbm = bf.make_rbm(bf.random_parameters(5, 3))
+    with pytest.raises(ValueError, match=r"max_units=26"):
+        log_likelihood(rbm, np.ones((1, 5)), max_units=26)
+    with pytest.raises(ValueError, match=r"0 or 1. Received: 0.5"):
+        log_likelihood(rbm, np.full((1, 5), 0.5))
+    with pytest.raises(ValueError, match=r"build"):
+        annealed_log_partition(tf_wcd.RBMLayer(3))
+
+
+def test_default_temperatures():
+    betas = check_temperatures(1000)
+    assert betas.shape == (1000,)
+    assert betas[0] == 0
+    assert betas[-1] == 1
+    assert np.all(np.diff(betas) > 0)
+    assert betas[1] > 1 - betas[-2]  # closer together near the model
+
+
+def mnist():
+    here = pathlib.Path(__file__).resolve().parents[2]
+    path = pathlib.Path(os.environ.get("TF_WCD_DATA", here.parent / "shared" / "data")) / "mnist.npz"
+    if not path.exists():
+        pytest.skip(f"needs MNIST as {path.name} in the directory TF_WCD_DATA")
+    with np.load(path) as archive:
+        return [(archive[name] > 127).astype("float32").reshape(-1, 784) for name in ("x_train", "x_test")]
+
+
+def test_sixteen_hidden_units_on_mnist():
+    """Exact and annealed test log-likelihood of a trained model agree within the stated error."""
+    train, test = mnist()
+    means = np.clip(train.mean(0), 0.01, 0.99)
+    rbm = tf_wcd.RBMLayer(16, negative_phase="pcd", chains=100, seed=0)
+    rbm.build((None, 784))
+    rbm.visible_bias.assign(np.log(means / (1 - means)))
+    rbm.compile(keras.optimizers.SGD(0.05))
+    rbm.fit(train[:20_000], batch_size=100, epochs=2, verbose=0)
+    exact = log_likelihood(rbm, test)
+    assert exact.method == "exact"
+    independent = float((test * np.log(means) + (1 - test) * np.log1p(-means)).sum(1).mean())
+    assert exact.mean > independent + 20  # it has learned: independent pixels have -208
+    annealed = log_likelihood(rbm, test, max_units=0, data=train, seed=0)
+    assert annealed.annealed.reverse_start == "exact"
+    assert annealed.standard_error < 0.2
+    assert abs(annealed.mean - exact.mean) <= 4 * annealed.standard_error
+    assert_bracketed(annealed.annealed, exact.log_partition)

@@ -1,0 +1,8 @@
+"""Keras callbacks that look at the model while it trains."""
+
+from tf_wcd.callbacks.annealed_likelihood import AnnealedLikelihood
+from tf_wcd.callbacks.exact_kl import ExactKL
+from tf_wcd.callbacks.parzen import Parzen
+from tf_wcd.callbacks.pseudo_likelihood import PseudoLikelihood
+
+__all__ = ["AnnealedLikelihood", "ExactKL", "Parzen", "PseudoLikelihood"]

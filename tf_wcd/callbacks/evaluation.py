@@ -1,0 +1,57 @@
+"""What all callbacks that evaluate the model share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from tf_wcd.data_checks import check_visible
+
+
+class EvaluationCallback(keras.callbacks.Callback):
+    """Evaluates the model after the first epoch and then after every so many, and puts the values into the logs.
+
+    At epochs in between the last values are repeated, so that the columns have no holes. Put such a callback before
+    those that use its values (`ModelCheckpoint`, `EarlyStopping`, `CSVLogger`, `TensorBoard`).
+
+    Args:
+        states: visible states that the evaluation needs, ``[n, visible units]``.
+        every: epochs between two evaluations.
+        what: name of the argument ``states``, for messages.
+
+    Attributes:
+        names: names of the values in the logs.
+        history: list of (epoch, values...), one entry for each evaluation.
+    """
+
+    names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, states: Any, every: int, what: str) -> None:
+        super().__init__()
+        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+            raise ValueError(f"`every` must be an integer of at least 1. Received: every={every!r}")
+        self.states = np.asarray(states)
+        self.every = int(every)
+        self.history: list[tuple[Any, ...]] = []
+        self._what = what
+
+    def evaluate(self) -> tuple[Any, ...]:
+        """The values, in the order of ``names``."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `evaluate`.")
+
+    def summarise(self, values: tuple[Any, ...]) -> tuple[float, ...]:
+        """What the logs have of the values."""
+        return values
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        # Wrong states are found before the first update where possible, and not an epoch later.
+        if self.model.built:
+            check_visible(self.states, self.model.visible_unit, self.model.num_visible, self._what, strict=True)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if not self.history or (epoch + 1) % self.every == 0:
+            self.history.append((epoch, *self.evaluate()))
+        if logs is not None:
+            logs.update(zip(self.names, self.summarise(self.history[-1][1:]), strict=True))
