@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.timing import interleaved
+from benchmarks.timing import interleaved, limit_row
 from benchmarks.training import fitting, mnist_sized
 from tf_wcd import plots
 
@@ -45,8 +45,7 @@ def run(picture: Path | None = None) -> list[dict]:
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
-        work = f"growth with the {name}, {sizes[0]} to {sizes[-1]}: exponent"
-        rows.append({"work": work, "other": "linear", "ratio": slope, "target": "<= 1.1", "met": bool(slope <= 1.1)})
+        rows.append(limit_row(f"growth with the {name}, {sizes[0]} to {sizes[-1]}: exponent", slope, 1.1, "linear: 1"))
     if picture is not None:
         figure.savefig(picture)
     return rows

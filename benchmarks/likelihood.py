@@ -1,75 +1,40 @@
-"""How long evaluation takes: Parzen windows and annealed importance sampling, against their products and their peers.
-
-    python -m benchmarks.likelihood                   # 10^5 samples x 10^4 points, and AIS of 784 x 500 units
-    python -m benchmarks.likelihood --fraction 0.1    # a tenth of the samples
-
-The competitors in a comparison run in turn, in one process; times are medians. Peers come with
-``pip install -e ".[bench]"``.
-"""
+"""Evaluation: Parzen windows and annealed importance sampling, against their products and their peers."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
 
 import tf_wcd
+from benchmarks.timing import interleaved, limit_row, peak_gigabytes, row, seconds
 from tf_wcd.evaluation import annealed_log_partition, parzen_log_likelihood
 
 SAMPLES, POINTS, DIMENSIONS, SIGMA = 100_000, 10_000, 784, 0.2
 HIDDEN, CHAINS, TEMPERATURES = 500, 100, 1000
-INSTALL = 'not installed: pip install -e ".[bench]"'
-
-Row = dict[str, Any]
-
-
-def medians(functions: dict[str, Callable[[], Any]], repetitions: int) -> dict[str, float]:
-    """Median seconds of each function. They take turns, so that a slow spell of the machine meets all of them."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for function in functions.values():
-        function()  # compiles
-    for _ in range(repetitions):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(time.perf_counter() - start)
-    return {name: float(np.median(values)) for name, values in times.items()}
-
-
-def row(benchmark: str, what: str, seconds: float | None, ours: float, note: str = "") -> Row:
-    ratio = None if seconds is None else seconds / ours
-    return {"benchmark": benchmark, "what": what, "seconds": seconds, "times_ours": ratio, "note": note}
-
-
-# Parzen windows
+PARZEN_MEMORY = (
+    "from benchmarks import likelihood as b; x, y = b.binary_points(b.SAMPLES, 0), b.binary_points(b.POINTS, 1)",
+    "b.parzen_log_likelihood(x, y, b.SIGMA)",
+)
 
 
 def binary_points(rows: int, seed: int) -> np.ndarray:
+    """Random 0/1 pixels, made in parts, so that making them does not show in the peak of memory."""
     rng = np.random.default_rng(seed)
     points = np.empty([rows, DIMENSIONS], "uint8")
-    for i in range(0, rows, 1000):  # so that making them does not show in the peak of memory
+    for i in range(0, rows, 1000):
         part = points[i : i + 1000]
         part[:] = rng.random(part.shape, dtype="float32") < 0.2
     return points
 
 
-def parzen(fraction: float = 1.0, repetitions: int = 5) -> list[Row]:
-    """Parzen windows against their matrix product, and against scikit-learn on a part of the points."""
-    samples, test = binary_points(round(SAMPLES * fraction), 0), binary_points(POINTS, 1)
-    name = f"Parzen, {len(samples)} samples x {len(test)} points x {DIMENSIONS}"
-    # The same shapes as ours, which are also the fastest of those tried; whole products, so that none is skipped.
-    blocks = [tf.constant(test[i : i + 2000].T.astype("float32")) for i in range(0, len(test), 2000)]
+def parzen(repetitions: int = 5, peer_points: int = 10) -> list[dict]:
+    """All points against all samples: beside the matrix product alone, and scikit-learn on a part of the points."""
+    samples, test = binary_points(SAMPLES, 0), binary_points(POINTS, 1)
     product = tf.function(tf.matmul, autograph=False, jit_compile=True)
+    blocks = [tf.constant(test[i : i + 2000].T.astype("float32")) for i in range(0, len(test), 2000)]
 
     def products() -> None:
         for i in range(0, len(samples), 1000):
@@ -77,67 +42,29 @@ def parzen(fraction: float = 1.0, repetitions: int = 5) -> list[Row]:
             for block in blocks:
                 product(chunk, block)
 
-    seconds = medians({"ours": lambda: parzen_log_likelihood(samples, test, SIGMA), "product": products}, repetitions)
-    ours = seconds["ours"]
-    memory = parzen_memory(fraction)
-    rows = [
-        row(
-            name,
-            "tf_wcd",
-            ours,
-            ours,
-            f"peak memory of the process {memory['peak']:.0f} MB, "
-            f"of which {memory['call']:.0f} MB by the call; median of {repetitions}",
-        ),
-        row(name, "matrix product alone", seconds["product"], ours, "float32, compiled, in blocks of 1000 x 2000"),
+    cases = {"ours": (lambda: parzen_log_likelihood(samples, test, SIGMA), 1), "product": (products, 1)}
+    times = interleaved(cases, repetitions)
+    work = f"Parzen, {len(samples)} samples x {len(test)} points x {DIMENSIONS}"
+    peer, note = scikit_learn(samples, test[:peer_points])
+    return [
+        row(work, times["ours"], "its matrix product alone, float32", times["product"], 1.6, at_most=True),
+        row(work, times["ours"], note, peer * len(test) / peer_points, 30),
+        limit_row(work + ": peak memory of the whole process, GB", peak_gigabytes(*PARZEN_MEMORY), 1, "1 GB"),
     ]
-    return [*rows, *scikit_learn(name, samples, test, ours)]
 
 
-def scikit_learn(name: str, samples: np.ndarray, test: np.ndarray, ours: float, points: int = 10) -> list[Row]:
-    """KernelDensity on a few points, as it comes and with one leaf for all samples.
+def scikit_learn(samples: np.ndarray, some: np.ndarray) -> tuple[float, str]:
+    """Seconds of `KernelDensity` on a few points, in its fastest setting, and what to call it.
 
-    In so many dimensions its trees lose the sum among the bounds of their nodes: most values of the default, a k-d
-    tree, are wrong by thousands of nats. With one leaf there are no bounds, all are right, and it is faster too.
+    In so many dimensions its trees only lose time (and, as they come, the right answer); one leaf holds all samples.
     """
-    try:
-        from sklearn.neighbors import KernelDensity
-    except ImportError:
-        return [row(name, "scikit-learn KernelDensity", None, ours, INSTALL)]
-    some = test[:points]
-    expected = parzen_log_likelihood(samples, some, SIGMA, per_point=True)
-    rows = []
-    for what, options in (("default", {}), ("one leaf", {"leaf_size": len(samples)})):
-        density = KernelDensity(bandwidth=SIGMA, **options).fit(samples)
-        right = np.isclose(density.score_samples(some), expected, rtol=1e-5).sum()
-        seconds = medians({"score": lambda density=density: density.score_samples(some)}, 3)["score"]
-        note = f"scaled from {points} points ({seconds:.2f} s, median of 3), {right} of their values right"
-        rows.append(row(name, f"scikit-learn KernelDensity, {what}", seconds * len(test) / points, ours, note))
-    return rows
+    from sklearn.neighbors import KernelDensity
 
-
-def parzen_memory(fraction: float) -> dict[str, float]:
-    """Peak memory in MB of a process of its own that does nothing else."""
-    command = [sys.executable, "-m", "benchmarks.likelihood", "--memory-of-parzen", "--fraction", str(fraction)]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return json.loads(output.splitlines()[-1])
-
-
-def measure_parzen_memory(fraction: float) -> dict[str, float]:
-    samples, test = binary_points(round(SAMPLES * fraction), 0), binary_points(POINTS, 1)
-    before = peak_megabytes()
-    parzen_log_likelihood(samples, test, SIGMA)
-    after = peak_megabytes()
-    return {"peak": after, "call": after - before}
-
-
-def peak_megabytes() -> float:
-    """Largest resident memory of this process so far (that of its parent is not counted), on Linux."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
-
-
-# Annealed importance sampling
+    density = KernelDensity(bandwidth=SIGMA, leaf_size=len(samples)).fit(samples)
+    values = density.score_samples(some)
+    np.testing.assert_allclose(values, parzen_log_likelihood(samples, some, SIGMA, per_point=True), rtol=1e-5)
+    best = min(seconds(lambda: density.score_samples(some)) for _ in range(3))
+    return best, f"scikit-learn KernelDensity, one leaf (scaled from {len(some)} points)"
 
 
 def random_rbm() -> tf_wcd.RBMLayer:
@@ -150,91 +77,39 @@ def random_rbm() -> tf_wcd.RBMLayer:
     return rbm
 
 
-@tf.function(jit_compile=True, autograph=False)
-def products_of_gibbs(visible: tf.Tensor, kernel: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
-    """The two products of each Gibbs step, and nothing else."""
-
-    def step(i: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return i + 1, 1e-3 * tf.matmul(tf.matmul(x, kernel), kernel, transpose_b=True)
-
-    return tf.while_loop(lambda i, _: i < steps, step, [tf.constant(0), visible], parallel_iterations=1)[1]
-
-
-def annealing(repetitions: int = 5) -> list[Row]:
-    """AIS, forward as the peer does it, from the same base model."""
+def annealing(repetitions: int = 5) -> list[dict]:
+    """Forward AIS, from the same base model as the peer's."""
     rbm = random_rbm()
-    name = f"AIS, {DIMENSIONS} x {HIDDEN} units, {TEMPERATURES} temperatures, {CHAINS} chains"
     base = tf.sigmoid(rbm.visible_bias).numpy()
-    visible, kernel, steps = tf.zeros([CHAINS, DIMENSIONS]), tf.convert_to_tensor(rbm.kernel), tf.constant(TEMPERATURES)
-    functions: dict[str, Callable[[], Any]] = {
-        "ours": lambda: annealed_log_partition(rbm, base=base, chains=CHAINS, temperatures=TEMPERATURES, reverse=False),
-        "product": lambda: products_of_gibbs(visible, kernel, steps).numpy(),
-    }
-    peer = peer_annealing(rbm)
-    if peer is not None:
-        functions["rbms"] = peer
-    seconds = medians(functions, repetitions)
-    ours = seconds["ours"]
-    result = annealed_log_partition(rbm, base=base, seed=0)
-    rows = [
-        row(
-            name,
-            "tf_wcd",
-            ours,
-            ours,
-            f"forward only; median of {repetitions}; log Z {result.lower:.2f} to {result.upper:.2f}",
+    peer = rbms_annealing(rbm)
+    cases: dict[str, tuple[Callable[[], Any], float]] = {
+        "ours": (
+            lambda: annealed_log_partition(rbm, base=base, chains=CHAINS, temperatures=TEMPERATURES, reverse=False),
+            1,
         ),
-        row(name, "its two products alone", seconds["product"], ours, "compiled, in a loop"),
-    ]
-    if peer is None:
-        return [*rows, row(name, "rbms", None, ours, INSTALL)]
-    return [*rows, row(name, "rbms", seconds["rbms"], ours, f"log Z {peer():.2f}")]
+        "rbms": (peer, 1),
+    }
+    times = interleaved(cases, repetitions)
+    work = f"AIS, {DIMENSIONS} x {HIDDEN} units, {TEMPERATURES} temperatures, {CHAINS} chains"
+    return [row(work, times["ours"], "rbms", times["rbms"], 3)]
 
 
-def peer_annealing(rbm: tf_wcd.RBMLayer) -> Callable[[], float] | None:
-    """AIS of the package rbms on the same model, or ``None`` where it is not installed."""
-    try:
-        import torch
-        from rbms.bernoulli_bernoulli.classes import BBRBM
-        from rbms.partition_function.ais import compute_partition_function_ais
-    except ImportError:
-        return None
-    tensors = [torch.tensor(np.asarray(v)) for v in (rbm.kernel, rbm.visible_bias, rbm.hidden_bias)]
-    model = BBRBM(*tensors)
+def rbms_annealing(rbm: tf_wcd.RBMLayer) -> Callable[[], float]:
+    """AIS of the package `rbms` on the same model."""
+    import torch
+    from rbms.bernoulli_bernoulli.classes import BBRBM
+    from rbms.partition_function.ais import compute_partition_function_ais
+
+    model = BBRBM(*(torch.tensor(np.asarray(v)) for v in (rbm.kernel, rbm.visible_bias, rbm.hidden_bias)))
     return lambda: compute_partition_function_ais(CHAINS, TEMPERATURES, model)
 
 
-# Both
-
-
-def run(fraction: float = 1.0, repetitions: int = 5, only: str | None = None) -> list[Row]:
-    """All rows. ``times_ours`` is a competitor's time over ours, from the same run."""
-    rows = [] if only == "parzen" else annealing(repetitions)
-    return rows if only == "ais" else [*rows, *parzen(fraction, repetitions)]
-
-
-def table(rows: list[Row]) -> str:
-    lines = [f"{'':64}{'seconds':>10}{'x ours':>9}  note"]
-    for r in rows:
-        seconds = "-" if r["seconds"] is None else f"{r['seconds']:.2f}"
-        ratio = "-" if r["times_ours"] is None else f"{r['times_ours']:.2f}"
-        lines += [r["benchmark"]] if r["what"] == "tf_wcd" else []
-        lines.append(f"  {r['what']:62}{seconds:>10}{ratio:>9}  {r['note']}")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fraction", type=float, default=1.0, help="part of the 10^5 Parzen samples")
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--only", choices=["ais", "parzen"])
-    parser.add_argument("--memory-of-parzen", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.memory_of_parzen:
-        print(json.dumps(measure_parzen_memory(arguments.fraction)))
-    else:
-        print(table(run(arguments.fraction, arguments.repetitions, arguments.only)))
+def run() -> list[dict]:
+    """All rows of the table."""
+    return [*annealing(), *parzen()]
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks.report import main
+
+    main("likelihood", run)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import gc
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 REPETITIONS = 7
+Name = TypeVar("Name")
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -21,8 +24,8 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def interleaved(
-    cases: Mapping[str, tuple[Callable[[], Any], float]], repetitions: int = REPETITIONS
-) -> dict[str, float]:
+    cases: Mapping[Name, tuple[Callable[[], Any], float]], repetitions: int = REPETITIONS
+) -> dict[Name, float]:
     """Median time of one unit of each case.
 
     Args:
@@ -34,7 +37,7 @@ def interleaved(
     """
     for work, _ in cases.values():
         work()
-    times: dict[str, list[float]] = {name: [] for name in cases}
+    times: dict[Name, list[float]] = {name: [] for name in cases}
     for _ in range(repetitions):
         for name, (work, units) in cases.items():
             gc.collect()
@@ -63,3 +66,18 @@ def row(work: str, ours: float, other: str, theirs: float, target: float, at_mos
         "target": f"{'<=' if at_most else '>='} {target:g}",
         "met": bool(ratio <= target if at_most else ratio >= target),
     }
+
+
+def limit_row(work: str, value: float, limit: float, what: str) -> dict[str, Any]:
+    """A line of the table for a figure of our own that must not be larger than a limit."""
+    return {"work": work, "other": what, "ratio": value, "target": f"<= {limit:g}", "met": bool(value <= limit)}
+
+
+def peak_gigabytes(setup: str, work: str) -> float:
+    """Largest resident memory of a process of its own that runs a piece of Python, and then another."""
+    # The kernel's mark for this process alone, not that of the parent it was forked from.
+    read = "print(next(int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')))"
+    result = subprocess.run(
+        [sys.executable, "-c", f"{setup}\n{work}\n{read}"], capture_output=True, text=True, check=True
+    )
+    return int(result.stdout.split()[-1]) / 2**20

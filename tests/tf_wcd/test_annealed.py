@@ -105,7 +105,7 @@ def test_bounds_are_on_their_sides():
     assert result.lower < exact < result.upper
     assert result.lower < result.bridge < result.upper
     assert abs(result.bridge - exact) < min(exact - result.lower, result.upper - exact)
-    assert 1 <= result.effective_sample_size < 2  # one chain has nearly all the weight
+    assert 1 <= result.effective_sample_size < 4  # a few of the 100 chains have nearly all the weight
 
 
 def test_reverse_chains_that_do_not_start_from_the_model_are_found_out():

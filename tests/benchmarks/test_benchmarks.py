@@ -1,0 +1,54 @@
+"""The benchmarks' own arithmetic; what they measure is no matter for tests."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import partition, peers, report, timing
+
+
+def test_ratios_and_targets():
+    faster = timing.row("work", 1e-6, "peer", 5e-6, 4)
+    assert (faster["ratio"], faster["met"]) == (pytest.approx(5), True)
+    slower = timing.row("work", 2e-3, "floor", 1e-3, 1.35, at_most=True)
+    assert (slower["ratio"], slower["met"], slower["target"]) == (pytest.approx(2), False, "<= 1.35")
+    assert timing.limit_row("memory", 0.5, 1, "1 GB")["met"]
+
+
+def test_interleaved_medians_are_per_unit():
+    calls = []
+    times = timing.interleaved({"a": (lambda: calls.append("a"), 1), "b": (lambda: calls.append("b"), 10)}, 3)
+    assert calls == ["a", "b"] * 4
+    assert set(times) == {"a", "b"}
+
+
+def test_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    report.save("small", [timing.row("work", 2.5e-5, "peer", 5e-3, 35), timing.limit_row("memory", 2, 1, "1 GB")])
+    record = json.loads((tmp_path / "small.json").read_text())
+    assert record["cores"] >= 1
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "| work | 25 us | peer | 5 ms | 200.00 | >= 35 | yes |" in text
+    assert "**no**" in text
+    assert (tmp_path / "ratios.png").stat().st_size > 1000
+
+
+def test_the_numpy_peer_learns():
+    """The peer must do the real work: after some updates its samples prefer the data."""
+    x = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]] * 5, "float32")
+    run = peers.numpy_updates(x, 8, 1, 2000)
+    run()
+    parameters = {
+        cell.cell_contents.shape: cell.cell_contents for cell in run.__closure__ if hasattr(cell.cell_contents, "shape")
+    }
+    W = parameters[6, 8]
+    assert np.abs(W).max() > 0.5
+    assert np.isfinite(W).all()
+
+
+def test_brute_force_of_the_partition_benchmark():
+    rbm = partition.model(6, 9)
+    from tf_wcd.evaluation import log_partition
+
+    assert partition.brute_numpy(rbm) == pytest.approx(log_partition(rbm), rel=1e-9)
