@@ -21,9 +21,9 @@ def measure(updates: int = 10) -> dict[str, tuple[list[int], list[float]]]:
     cases = {("batch size", n): fitting(x, 300, "wcd", 1, updates, n) for n in BATCHES}
     cases |= {("Gibbs steps k", k): fitting(x, 300, "wcd", k, updates, 100) for k in STEPS}
     cases |= {("hidden units", h): fitting(x, h, "wcd", 1, updates, 100) for h in HIDDEN}
-    times = interleaved(cases, repetitions=5)  # type: ignore[arg-type]
+    times = interleaved(cases, repetitions=5)
     curves: dict[str, tuple[list[int], list[float]]] = {}
-    for (axis, size), value in times.items():  # type: ignore[misc]
+    for (axis, size), value in times.items():
         curves.setdefault(axis, ([], []))[0].append(size)
         curves[axis][1].append(value)
     return curves

@@ -2,10 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from benchmarks import partition, peers, report, timing
+from benchmarks import partition, report, timing
+from tf_wcd.evaluation import log_partition
 
 
 def test_ratios_and_targets():
@@ -34,21 +34,6 @@ def test_report(tmp_path, monkeypatch):
     assert (tmp_path / "ratios.png").stat().st_size > 1000
 
 
-def test_the_numpy_peer_learns():
-    """The peer must do the real work: after some updates its samples prefer the data."""
-    x = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]] * 5, "float32")
-    run = peers.numpy_updates(x, 8, 1, 2000)
-    run()
-    parameters = {
-        cell.cell_contents.shape: cell.cell_contents for cell in run.__closure__ if hasattr(cell.cell_contents, "shape")
-    }
-    W = parameters[6, 8]
-    assert np.abs(W).max() > 0.5
-    assert np.isfinite(W).all()
-
-
 def test_brute_force_of_the_partition_benchmark():
     rbm = partition.model(6, 9)
-    from tf_wcd.evaluation import log_partition
-
     assert partition.brute_numpy(rbm) == pytest.approx(log_partition(rbm), rel=1e-9)
