@@ -9,7 +9,7 @@ demo: .venv/installed
 	$(BIN)/wcd demo
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m slow

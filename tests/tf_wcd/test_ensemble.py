@@ -54,18 +54,18 @@ def test_expected_step_of_members_equals_single_models():
     """CD with learning rate zero measures the same mean loss; members have noise of their own."""
     for phase in ("wcd", "wpcd"):
         alike = tf_wcd.RBMEnsemble(4, count=400, initial_stddev=0.0, negative_phase=phase, visible_type="spin", seed=1)
-        alike.compile(bf.sgd(0.1), jit_compile=True)
+        alike.compile(bf.sgd(0.1), jit_compile=False)
         alike.fit(SPINS, batch_size=14, steps_per_epoch=3, verbose=0)
         kernels = alike.visible_bias.numpy()
         assert len(np.unique(kernels.round(6), axis=0)) > 390  # 400 different paths from one start
         singles = []
-        for seed in range(40):
+        for seed in range(20):
             rbm = tf_wcd.RBMLayer(4, visible_type="spin", negative_phase=phase, kernel_initializer="zeros", seed=seed)
             rbm.compile(bf.sgd(0.1), jit_compile=False)
             for _ in range(3):
                 rbm.train_on_batch(SPINS)
             singles.append(rbm.visible_bias.numpy())
-        error = np.hypot(kernels.std(0) / np.sqrt(400), np.std(singles, 0) / np.sqrt(40))
+        error = np.hypot(kernels.std(0) / np.sqrt(400), np.std(singles, 0) / np.sqrt(20))
         assert np.all(np.abs(kernels.mean(0) - np.mean(singles, 0)) < 5 * error)
 
 

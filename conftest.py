@@ -1,4 +1,4 @@
-"""Settings for all tests."""
+"""Settings for all tests, those in docstrings included."""
 
 import gc
 import os
