@@ -31,7 +31,7 @@ def small_problem(name: str, hidden: int, steps: int, updates: int, over_rbms: f
     count = max(20, updates // 10)
     threads = peers.best_rbms_threads(lambda: peers.rbms_updates(x, hidden, steps, count, None, False))
     cases = {
-        "ours": fitting(x, hidden, "wcd", steps, updates, len(x), calls=2),
+        "ours": fitting(x, hidden, "wcd", steps, updates, len(x), calls=20),
         "rbms": (peers.rbms_updates(x, hidden, steps, count, None, False), count),
         "numpy": (peers.numpy_updates(x, hidden, steps, count), count),
     }
@@ -52,7 +52,7 @@ def large_layer(updates: int = 100) -> list[dict]:
     """784 x 500, batches of 100: peers, the floor, and what weighting costs."""
     x = mnist_sized()
     threads = peers.best_rbms_threads(lambda: peers.rbms_updates(x, 500, 1, 30, 100, True))
-    cases = {phase: fitting(x, 500, phase, 1, updates, 100) for phase in ("wpcd", "pcd", "wcd", "cd")}
+    cases = {phase: fitting(x, 500, phase, 1, updates, 100, calls=5) for phase in ("wpcd", "pcd", "wcd", "cd")}
     cases["rbms"] = peers.rbms_updates(x, 500, 1, updates, 100, True), updates
     cases["sklearn"] = peers.sklearn_updates(x[:5000], 500, 100)
     cases["floor"] = peers.product_floor(100, 784, 500, updates), updates
@@ -74,11 +74,11 @@ def ensemble(members: int = 100, updates: int = 200) -> list[dict]:
     together.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
 
     def run() -> None:
-        together.fit(x, batch_size=14, steps_per_epoch=updates, epochs=2, verbose=0)
+        together.fit(x, batch_size=14, steps_per_epoch=updates, epochs=5, verbose=0)
 
     cases = {
-        "together": (run, 2 * updates),
-        "alone": fitting(x, 45, "wcd", 1, 2000, 14, calls=2),
+        "together": (run, 5 * updates),
+        "alone": fitting(x, 45, "wcd", 1, 2000, 14, calls=20),
     }
     times = interleaved(cases)
     one_by_one = members * times["alone"]

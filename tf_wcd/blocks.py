@@ -111,11 +111,11 @@ def automatic_updates_per_call(updates_per_epoch: int | None, flops_per_update: 
     >>> automatic_updates_per_call(2000, 1e5)
     2000
     >>> automatic_updates_per_call(600, 4e8)
-    12
+    60
     """
     # A rough guess of the time of an update on two CPU cores is enough: an order of magnitude matters, a factor does
     # not.
-    seconds = 2e-5 + flops_per_update / 2e10
+    seconds = 2e-5 + flops_per_update / 1e11
     limit = max(1, int(SECONDS_PER_CALL / seconds))
     if updates_per_epoch is None:
         return min(limit, 100)
