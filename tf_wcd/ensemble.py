@@ -20,8 +20,8 @@ from tf_wcd.training import Phases
 class RBMEnsemble(RBMLayer):
     """Independent RBMs of one size that see the same batches, each with its own start, noise and learning rate.
 
-    A grid over learning rates, initial variances and seeds is one run: one compilation, one progress bar, one evaluation
-    of all members at once.
+    A grid over learning rates, initial variances and seeds is one run: one compilation, one progress bar, and one
+    evaluation of all members.
 
     It trains as an `RBMLayer` does. Every parameter has a leading axis for the members; metrics are their means.
     `member` gives one of them as an `RBMLayer`. `tf_wcd.evaluation` and `ExactKL` evaluate all at once.
