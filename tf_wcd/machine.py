@@ -15,8 +15,6 @@ import tensorflow as tf
 from tf_wcd.random_bits import uniform
 from tf_wcd.units import Unit
 
-MAX_UNROLLED = 64
-
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
@@ -49,7 +47,7 @@ class Machine:
     def product(self, a: tf.Tensor, b: tf.Tensor, **kwargs: bool) -> tf.Tensor:
         """A matrix product in the product type; the result has the kernel's type."""
         if self.product_dtype is None:
-            return small_products(a, b, **kwargs) if self.kernel.shape.rank > 2 else tf.matmul(a, b, **kwargs)
+            return tf.matmul(a, b, **kwargs)
         narrow = tf.matmul(tf.cast(a, self.product_dtype), tf.cast(b, self.product_dtype), **kwargs)
         return tf.cast(narrow, self.kernel.dtype)
 
@@ -92,22 +90,6 @@ class Machine:
         energy = -tf.matmul(states, bias[..., None])[..., 0]
         base = unit.base_energy(states)
         return energy if base is None else energy + tf.reduce_sum(base, axis=-1)
-
-
-def small_products(a: tf.Tensor, b: tf.Tensor, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
-    """Products of many pairs of small matrices, as a sum of outer products, which XLA makes one loop without calls.
-
-    Where the inner dimension is not small, or not known before the computation, it is an ordinary batched product.
-    """
-    inner = a.shape[-2 if transpose_a else -1]
-    if inner is None or inner > MAX_UNROLLED:
-        return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    columns = [a[..., k, :, None] if transpose_a else a[..., k, None] for k in range(inner)]
-    rows = [b[..., None, :, k] if transpose_b else b[..., None, k, :] for k in range(inner)]
-    total = columns[0] * rows[0]
-    for column, row in zip(columns[1:], rows[1:], strict=True):
-        total += column * row
-    return total
 
 
 def static_shape(tensor: tf.Tensor) -> list[int | tf.Tensor]:

@@ -18,6 +18,7 @@ _GOLDEN, _SILVER = 0x9E3779B9, 0x6A09E667  # odd, without a pattern in their bit
 
 def mix(word: tf.Tensor) -> tf.Tensor:
     """A permutation of the 32-bit words in which every bit of the result depends on every bit of the argument."""
+    # Shifts and factors are from the public search for such permutations by the project hash-prospector.
     for shift, factor in ((16, 0x21F0AAAD), (15, 0xD35A2D97)):
         word = (word ^ tf.bitwise.right_shift(word, tf.constant(shift, tf.uint32))) * tf.constant(factor, tf.uint32)
     return word ^ tf.bitwise.right_shift(word, tf.constant(15, tf.uint32))

@@ -147,10 +147,10 @@ class ContrastiveModel(keras.Model):
         self.assign_phase_state(phases.state)
 
     def machine(self) -> Machine:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must implement `machine`.")
 
     def descend(self, gradient: Gradient) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must implement `descend`.")
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         visible, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
