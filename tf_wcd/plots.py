@@ -68,3 +68,41 @@ def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str
     plot_probabilities(right, target, models)
     figure.suptitle(title)
     return figure
+
+
+def image_sheet(
+    images: Any, shape: tuple[int, int], columns: int = 10, signed: bool = False, title: str | None = None
+) -> Figure:
+    """Images side by side in rows, each framed by a thin line.
+
+    Args:
+        images: ``[n, pixels]``, shown from 0 (black) to 1 (white), or each scaled for itself if ``signed``.
+        shape: height and width of an image.
+        columns: images in a row.
+        signed: whether the images are weights, negative ones blue and positive ones red.
+        title: written above.
+
+    Example:
+
+    >>> figure = image_sheet(np.eye(6), shape=(2, 3), columns=3)
+    """
+    images = np.asarray(images, "float64").reshape(-1, *shape)
+    columns = min(columns, len(images))
+    rows = -(-len(images) // columns)
+    if signed:
+        images = images / np.maximum(np.abs(images).max(axis=(1, 2), keepdims=True), 1e-12)
+    height, width = shape[0] + 1, shape[1] + 1
+    sheet = np.full((rows * height + 1, columns * width + 1), np.nan)
+    for i, image in enumerate(images):
+        top, left = height * (i // columns) + 1, width * (i % columns) + 1
+        sheet[top : top + shape[0], left : left + shape[1]] = image
+    inches = 0.45 * columns
+    figure, (axes,) = new_figure(inches, inches * sheet.shape[0] / sheet.shape[1] + (0.3 if title else 0.0))
+    low, colors = (-1, "RdBu_r") if signed else (0, "gray")
+    axes.set_facecolor("0.6")
+    axes.imshow(sheet, cmap=colors, vmin=low, vmax=1, interpolation="nearest")
+    axes.set(xticks=[], yticks=[])
+    axes.set_frame_on(False)
+    if title:
+        axes.set_title(title)
+    return figure

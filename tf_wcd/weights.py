@@ -1,5 +1,9 @@
 """Normalised weights of a set of points, in log space."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 
 from tf_wcd.machine import Machine
@@ -28,3 +32,46 @@ def effective_sample_size(log_weights: tf.Tensor) -> tf.Tensor:
     2.6667
     """
     return tf.exp(-tf.reduce_logsumexp(2.0 * log_weights, axis=-1))
+
+
+def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: int = 16) -> tf.Tensor:
+    """Weights w**b, normalised, with the largest b in [0, 1] that keeps the effective sample size at a minimum.
+
+    b = 1 leaves the weights as they are and b = 0 makes them equal, so this holds a middle between a weighted and an
+    unweighted negative phase where the weights would collapse onto a few points.
+
+    Args:
+        log_weights: ``[..., M]`` normalised log-weights.
+        minimum_ess: the effective sample size to keep, as a fraction of M, from 0 (no tempering) to 1 (equal weights).
+        halvings: of the interval in which b lies.
+
+    Returns:
+        ``[..., M]`` normalised log-weights.
+
+    Example:
+
+    >>> tempered = tempered_log_weights(tf.math.log([0.97, 0.01, 0.01, 0.01]), minimum_ess=0.5)
+    >>> round(float(effective_sample_size(tempered)), 3)
+    2.0
+    """
+    count = tf.cast(tf.shape(log_weights)[-1], log_weights.dtype)
+    goal = minimum_ess * count
+
+    def tempered(power: tf.Tensor) -> tf.Tensor:
+        return tf.nn.log_softmax(power[..., None] * log_weights, axis=-1)
+
+    def halve(i: tf.Tensor, low: tf.Tensor, high: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        middle = 0.5 * (low + high)
+        enough = effective_sample_size(tempered(middle)) >= goal
+        return i + 1, tf.where(enough, middle, low), tf.where(enough, high, middle)
+
+    enough = effective_sample_size(log_weights) >= goal
+    one = tf.ones_like(log_weights[..., 0])
+    _, low, _ = tf.while_loop(lambda i, *_: i < halvings, halve, [tf.constant(0), 0.0 * one, one])
+    return tempered(tf.where(enough, one, low))
+
+
+def check_minimum_ess(minimum_ess: Any) -> float:
+    if isinstance(minimum_ess, bool) or not isinstance(minimum_ess, (int, float)) or not 0 <= minimum_ess <= 1:
+        raise ValueError(f"`minimum_ess` must be a number from 0 to 1. Received: minimum_ess={minimum_ess!r}")
+    return float(minimum_ess)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags
 
+from trainers import paper
+
 # TensorFlow's start-up messages would bury the output; errors are still shown.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -29,12 +31,44 @@ def _demo() -> int:
     return 0
 
 
+def _reproduce_flags() -> None:
+    flags.DEFINE_list(
+        "stage",
+        "table,best,generalisation,large,report",
+        "What to do, in this order. table: selection and 10 seeds of 6 methods on 9 problems (8 hours on 2 cores); "
+        "best: the lowest KL with any method (20 minutes); generalisation: training on a part of the states "
+        "(30 minutes); large: PCD and WPCD on four image sets (about 5 hours); report: REPORT.md and its figures "
+        "(2 minutes).",
+    )
+    flags.DEFINE_string("out", "trainers/results", "Folder of the records; what is finished there is not run again.")
+    flags.DEFINE_list("problems", ",".join(paper.PROBLEMS), "Small problems to work on.")
+    flags.DEFINE_list("methods", ",".join(paper.METHODS), "Columns of the table to work on.")
+    flags.DEFINE_integer("jobs", 2, "Processes side by side.", lower_bound=1)
+    flags.DEFINE_float("minutes", 0, "Begin nothing new after so many minutes; 0 for no limit.", lower_bound=0)
+    flags.DEFINE_bool("full_grid", False, "The paper's whole grid (days) instead of successive halving.")
+
+
+def _reproduce() -> int:
+    from trainers import reproduce
+
+    left = reproduce.run(
+        FLAGS.stage, FLAGS.out, FLAGS.problems, FLAGS.methods, FLAGS.jobs, FLAGS.minutes, FLAGS.full_grid
+    )
+    return min(left, 100)
+
+
 # Name of each command: what it does, its flags, and the function.
 COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
     "demo": (
         "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 1 minute).",
         _demo_flags,
         _demo,
+    ),
+    "reproduce": (
+        "Repeat the paper's experiments. It may be stopped at any moment and started again; exit code 0 when all is "
+        "done, else the number of pieces of work left.",
+        _reproduce_flags,
+        _reproduce,
     ),
 }
 

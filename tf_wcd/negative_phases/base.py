@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow as tf
 
 from tf_wcd.machine import Machine
-from tf_wcd.weights import model_log_weights
+from tf_wcd.weights import check_minimum_ess, model_log_weights, tempered_log_weights
 
 State = dict[str, tf.Tensor]
 
@@ -96,6 +96,24 @@ class NegativePhase:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NegativePhase:
         return cls(**config)
+
+
+class Tempered(NegativePhase):
+    """A negative phase with the model's weights, tempered where they would collapse onto a few points.
+
+    Args:
+        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
+    """
+
+    def __init__(self, minimum_ess: float = 0.0) -> None:
+        self.minimum_ess = check_minimum_ess(minimum_ess)
+
+    def log_weights(self, machine: Machine, batch: Batch, points: Points) -> tf.Tensor:
+        log_weights = super().log_weights(machine, batch, points)
+        return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights
+
+    def get_config(self) -> dict[str, Any]:
+        return {"minimum_ess": self.minimum_ess}
 
 
 def uniform_log_weights(points: Points) -> tf.Tensor:

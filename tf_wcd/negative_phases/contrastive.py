@@ -9,20 +9,22 @@ import tensorflow as tf
 
 from tf_wcd.gibbs import gibbs_from_visible
 from tf_wcd.machine import Machine
-from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State, check_steps
+from tf_wcd.negative_phases.base import Batch, Points, State, Tempered, check_steps
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
-class WCD(NegativePhase):
+class WCD(Tempered):
     """Weighted Contrastive Divergence: k-step reconstructions, each with the model's probability within the batch.
 
     Args:
         gibbs_steps: k, at least 1.
+        minimum_ess: see `tf_wcd.weights.tempered_log_weights`; 0 for the plain weights.
     """
 
     name = "wcd"
 
-    def __init__(self, gibbs_steps: int = 1) -> None:
+    def __init__(self, gibbs_steps: int = 1, minimum_ess: float = 0.0) -> None:
+        super().__init__(minimum_ess)
         self.gibbs_steps = check_steps(gibbs_steps)
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
@@ -30,7 +32,7 @@ class WCD(NegativePhase):
         return Points(chain.visible, chain.hidden_field), state
 
     def get_config(self) -> dict[str, Any]:
-        return {"gibbs_steps": self.gibbs_steps}
+        return {**super().get_config(), "gibbs_steps": self.gibbs_steps}
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -43,5 +45,11 @@ class CD(WCD):
 
     name = "cd"
 
+    def __init__(self, gibbs_steps: int = 1) -> None:
+        super().__init__(gibbs_steps)
+
     def log_weights(self, machine: Machine, batch: Batch, points: Points) -> tf.Tensor:
         return batch.log_weights
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gibbs_steps": self.gibbs_steps}

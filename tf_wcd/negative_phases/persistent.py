@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tf_wcd.gibbs import gibbs_from_hidden, random_visible
 from tf_wcd.machine import Machine
-from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State, check_steps, uniform_log_weights
+from tf_wcd.negative_phases.base import Batch, Points, State, Tempered, check_steps, uniform_log_weights
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
-class WPCD(NegativePhase):
+class WPCD(Tempered):
     """Weighted Persistent Contrastive Divergence: persistent chains, each with the model's probability among them.
 
     A chain keeps its hidden state as well. An update then needs two matrix products for its first Gibbs step, x | h and
@@ -22,11 +22,14 @@ class WPCD(NegativePhase):
     Args:
         gibbs_steps: steps that the chains advance at each update, at least 1.
         chains: number of chains; ``None`` for as many as there are examples in the first batch.
+        minimum_ess: see `tf_wcd.weights.tempered_log_weights`; 0 for the plain weights. With many units the plain
+            weights collapse onto one or two chains.
     """
 
     name = "wpcd"
 
-    def __init__(self, gibbs_steps: int = 1, chains: int | None = None) -> None:
+    def __init__(self, gibbs_steps: int = 1, chains: int | None = None, minimum_ess: float = 0.0) -> None:
+        super().__init__(minimum_ess)
         self.gibbs_steps = check_steps(gibbs_steps)
         if chains is not None and (isinstance(chains, bool) or not isinstance(chains, int) or chains < 1):
             raise ValueError(f"`chains` must be None or an integer of at least 1. Received: chains={chains!r}")
@@ -41,7 +44,7 @@ class WPCD(NegativePhase):
         return Points(chain.visible, chain.hidden_field), {"visible": chain.visible, "hidden": hidden}
 
     def get_config(self) -> dict[str, Any]:
-        return {"gibbs_steps": self.gibbs_steps, "chains": self.chains}
+        return {**super().get_config(), "gibbs_steps": self.gibbs_steps, "chains": self.chains}
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -55,8 +58,14 @@ class PCD(WPCD):
 
     name = "pcd"
 
+    def __init__(self, gibbs_steps: int = 1, chains: int | None = None) -> None:
+        super().__init__(gibbs_steps, chains)
+
     def log_weights(self, machine: Machine, batch: Batch, points: Points) -> tf.Tensor:
         return uniform_log_weights(points)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gibbs_steps": self.gibbs_steps, "chains": self.chains}
 
 
 def start_chains(machine: Machine, visible: tf.Tensor, key: tf.Tensor) -> State:

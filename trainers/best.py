@@ -1,0 +1,53 @@
+"""The lowest KL with any method: the exact gradient, which enumerates the whole space at each update."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import tf_wcd
+from trainers import paper
+from trainers.records import Records, claim
+from trainers.settings import Settings
+from trainers.small_run import train_group
+
+# Updates: an update enumerates all visible states, so the larger spaces get fewer.
+UPDATES = {9: 100_000, 8: 100_000, 10: 60_000, 11: 60_000, 12: 30_000, 15: 6_000, 16: 4_000}
+LEARNING_RATES = (0.3, 0.1, 0.03)
+VARIANCES = (1.0, 0.1)
+BEST_SEED = 300
+LOOKS = 100
+
+
+def runs_of(problem: str) -> list[Settings]:
+    """The settings that are tried on a problem."""
+    visible = tf_wcd.datasets.load(problem)[0].shape[1]
+    return [
+        Settings(problem, "exact", 1, 5 * visible, rate, variance, "linear", paper.MOMENTUM, UPDATES[visible])
+        for rate, variance in itertools.product(LEARNING_RATES, VARIANCES)
+    ]
+
+
+def run_best(
+    folder: Path, problems: Sequence[str] = paper.PROBLEMS, verbose: bool = True, deadline: float = float("inf")
+) -> int:
+    """Runs all problems that no other process is at; returns how many are left."""
+    left = 0
+    for problem in problems:
+        records = Records(folder / "best" / f"{problem}.jsonl")
+        if records.read():
+            continue
+        left += 1
+        if time.time() > deadline:
+            continue
+        with claim(folder / "checkpoints" / f"{problem}-best.lock") as ours:
+            if ours:
+                result = train_group(
+                    runs_of(problem), BEST_SEED, LOOKS, folder / "checkpoints", f"{problem}, exact gradient", verbose
+                )
+                records.append(*result.records)
+                result.checkpoints.remove()
+                left -= 1
+    return left

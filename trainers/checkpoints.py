@@ -1,0 +1,67 @@
+"""Training that goes on where it was stopped, with what was seen along the way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+SECONDS_BETWEEN_CHECKPOINTS = 60.0
+
+
+class Seen(Protocol):
+    """What was seen along the way, as arrays."""
+
+    def state(self) -> dict[str, np.ndarray]: ...
+
+    def restore(self, state: Any) -> None: ...
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Saves runs in the middle now and then, so that they go on where they were stopped.
+
+    The model is written first and what was seen along the way last: a pair without the second is not there yet.
+    """
+
+    def __init__(self, stem: Path, seen: Seen) -> None:
+        super().__init__()
+        self.stem, self.seen = stem, seen
+        self._last = self._start = time.monotonic()
+        self._seconds_before = 0.0
+
+    def seconds(self) -> float:
+        """Time spent in all, the stretches before interruptions included."""
+        return self._seconds_before + time.monotonic() - self._start
+
+    def restore(self) -> tuple[Any, int]:
+        """The model as it was saved last, or None, and the epoch that comes next."""
+        for path in sorted(self.stem.parent.glob(f"{self.stem.name}.*.npz"), reverse=True):
+            state = np.load(path)
+            self.seen.restore(state)
+            self._seconds_before = float(state["seconds"])
+            return keras.models.load_model(path.with_suffix(".keras")), int(path.name.split(".")[-2])
+        return None, 0
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
+            return
+        self._last = time.monotonic()
+        earlier = self._files()
+        self.stem.parent.mkdir(parents=True, exist_ok=True)
+        path = self.stem.with_name(f"{self.stem.name}.{epoch + 1:06}.npz")
+        self.model.save(path.with_suffix(".keras"))
+        aside = path.with_suffix(".part.npz")
+        np.savez(aside, seconds=self.seconds(), **self.seen.state())
+        aside.rename(path)
+        for file in earlier:
+            file.unlink()
+
+    def _files(self) -> list[Path]:
+        return list(self.stem.parent.glob(f"{self.stem.name}.*"))
+
+    def remove(self) -> None:
+        for file in self._files():
+            file.unlink()

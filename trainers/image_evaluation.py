@@ -1,0 +1,96 @@
+"""How good a model of images is: Parzen curve, annealed log-likelihood, sample sheets and filters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tf_wcd
+from tf_wcd import evaluation, plots
+
+CURVE_COUNTS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+
+
+def draw_samples(rbm: tf_wcd.RBMLayer, count: int, burn_in: int, spacing: int, chains: int, seed: int) -> np.ndarray:
+    """Samples of 0 and 1, uint8: chains from random states, looked at so many steps apart after the burn-in."""
+    visible = rbm.sample(chains, gibbs_steps=burn_in, seed=seed)
+    parts = [np.asarray(visible) > 0]
+    while sum(map(len, parts)) < count:
+        visible = rbm.sample(chains, gibbs_steps=spacing, initial=visible, seed=seed + len(parts))
+        parts.append(np.asarray(visible) > 0)
+    return np.concatenate(parts)[:count].astype("uint8")
+
+
+def reference_bandwidth(train: np.ndarray, valid: np.ndarray) -> float:
+    """The window that suits the training images themselves as samples: one for all models of a data set."""
+    rng = np.random.default_rng(0)
+    some = train[rng.choice(len(train), min(len(train), 10_000), replace=False)]
+    return float(evaluation.parzen_bandwidth(some.astype("uint8"), valid[:2000].astype("uint8")))
+
+
+def quick_quality(
+    rbm: tf_wcd.RBMLayer, train: np.ndarray, valid: np.ndarray, sigma: float, seed: int
+) -> dict[str, float | None]:
+    """Parzen likelihood of the validation images under 5000 samples, and a short annealed estimate beside it."""
+    if not all(np.isfinite(np.asarray(w)).all() for w in rbm.trainable_variables):
+        return {"parzen": None, "annealed": None}
+    samples = draw_samples(rbm, 5000, 500, 100, 500, seed)
+    parzen = float(evaluation.parzen_log_likelihood(samples, valid.astype("uint8"), sigma))
+    spin = rbm.visible_unit.name == "spin"
+    in_units = (lambda x: 2 * x - 1) if spin else (lambda x: x)
+    likelihood = evaluation.log_likelihood(
+        rbm, in_units(valid), data=in_units(train[:10_000]), temperatures=1000, chains=50, reverse=False, seed=seed
+    )
+    return {"parzen": round(parzen, 2), "annealed": round(likelihood.mean, 2)}
+
+
+def full_quality(
+    rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, sigma: float, seed: int, figures: Path
+) -> dict[str, Any]:
+    """Everything that the report says of a model; writes its sample sheet and filters."""
+    samples = draw_samples(rbm, CURVE_COUNTS[-1], 2000, 20, 1000, seed)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(samples))
+    curve = evaluation.parzen_log_likelihood(samples[order], test.astype("uint8"), sigma, counts=CURVE_COUNTS)
+    counts = [count for count in CURVE_COUNTS if count <= len(train)]
+    reference = evaluation.parzen_log_likelihood(
+        train[rng.permutation(len(train))].astype("uint8"), test.astype("uint8"), sigma, counts=counts
+    )
+    spin = rbm.visible_unit.name == "spin"
+    in_units = (lambda x: 2 * x - 1) if spin else (lambda x: x)
+    annealed = evaluation.annealed_log_partition(
+        rbm, data=in_units(train[:10_000]), temperatures=10_000, chains=100, seed=seed
+    )
+    free = {
+        part: float(
+            np.mean(evaluation.likelihood.free_energies(evaluation.exact.as_float64(rbm.machine()), in_units(x)))
+        )
+        for part, x in (("train", train[:10_000].astype("float64")), ("test", test.astype("float64")))
+    }
+    figures.parent.mkdir(parents=True, exist_ok=True)
+    side = image_shape(train.shape[1])
+    plots.image_sheet(samples[:100], side, columns=20).savefig(f"{figures}-samples.png")
+    kernel = rbm.kernel.numpy().T
+    plots.image_sheet(kernel[np.argsort(-np.square(kernel).sum(axis=1))[:100]], side, columns=20, signed=True).savefig(
+        f"{figures}-filters.png"
+    )
+    return {
+        "sigma": round(sigma, 4),
+        "parzen": {"counts": CURVE_COUNTS, "values": np.round(curve, 2).tolist()},
+        "parzen_of_training_images": {"counts": counts, "values": np.round(reference, 2).tolist()},
+        "annealed": {
+            "log_partition": round(annealed.estimate, 2),
+            "standard_error": round(annealed.standard_error, 3),
+            "train": [round(-free["train"] - z, 2) for z in (annealed.upper, annealed.lower)],
+            "test": [round(-free["test"] - z, 2) for z in (annealed.upper, annealed.lower)],
+            "test_estimate": round(-free["test"] - annealed.estimate, 2),
+        },
+    }
+
+
+def image_shape(pixels: int) -> tuple[int, int]:
+    """Height and width: squares, but for the 16 x 8 letters."""
+    side = round(pixels**0.5)
+    return (side, side) if side * side == pixels else (16, 8)

@@ -1,0 +1,255 @@
+"""PCD against WPCD on the four sets of images: the learning rate chosen on a mesh, then one long run of each.
+
+As in the paper: 500 hidden units, batches of 100, momentum 0.75, weight decay 0.0002, a linearly falling rate. Besides
+its two methods there is WPCD with tempered weights, which keep an effective sample size of half of the chains.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+import tf_wcd
+from tf_wcd.negative_phases import PCD, WPCD, NegativePhase
+from trainers import image_evaluation
+from trainers.checkpoints import Checkpoints
+from trainers.progress import ProgressLine
+from trainers.records import Records, claim
+from trainers.settings import fingerprint
+
+HIDDEN = 500
+BATCH_SIZE = 100
+MOMENTUM = 0.75
+WEIGHT_DECAY = 0.0002
+MESH = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+SEED = 11
+
+
+class ImageTask(NamedTuple):
+    """How long runs on a set of images are, and how its grey levels are read."""
+
+    name: str
+    title: str
+    binarize: str
+    epochs: int
+    epochs_on_mesh: int
+
+
+# The paper trains for 1000 epochs on all four.
+TASKS = {
+    task.name: task
+    for task in (
+        ImageTask("caltech101_silhouettes", "Caltech-101 Silhouettes", "threshold", 1000, 60),
+        ImageTask("ocr_letters", "OCR letters", "threshold", 1000, 20),
+        ImageTask("mnist", "MNIST", "stochastic", 100, 5),
+        ImageTask("fashion_mnist", "Fashion-MNIST", "threshold", 100, 5),
+    )
+}
+
+
+def phase_of(method: str) -> NegativePhase:
+    """The negative phase of a method's name: "PCD", "WPCD", or "WPCD, ESS >= 50%" for tempered weights."""
+    if method == "PCD":
+        return PCD()
+    if method == "WPCD":
+        return WPCD()
+    return WPCD(minimum_ess=float(method.rpartition(" ")[2].rstrip("%")) / 100)
+
+
+METHODS = ("PCD", "WPCD", "WPCD, ESS >= 50%")
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSettings:
+    """All that defines a run, but for its seed.
+
+    Attributes:
+        data: name of the set of images.
+        method: one of `METHODS`.
+        units: "bernoulli" or "spin", of both layers.
+        centered: whether the gradient is centred.
+        learning_rate: at the start; it falls linearly to zero.
+        epochs: passes over the training images.
+    """
+
+    data: str
+    method: str
+    units: str
+    centered: bool
+    learning_rate: float
+    epochs: int
+
+
+class Images(NamedTuple):
+    """A set of images: what is trained on, what choices are made on, and what is only looked at in the end."""
+
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
+
+
+def load_images(task: ImageTask) -> Images:
+    """Images of 0 and 1; where there is no validation part of its own, the last 5000 training images are it."""
+    if "valid" in tf_wcd.datasets.IMAGES[task.name].rows:
+        parts = tf_wcd.datasets.load(task.name, task.binarize, validation=True, seed=0)
+        return Images(*(x for x, _ in parts))
+    (train, _), (test, _) = tf_wcd.datasets.load(task.name, task.binarize, seed=0)
+    return Images(train[:-5000], train[-5000:], test)
+
+
+class Losses(keras.callbacks.Callback):
+    """The metrics of each epoch, kept through interruptions."""
+
+    names = ("loss", "reconstruction_error", "ess")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[list[float]] = []
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.values.append([float(logs[name]) for name in self.names])
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"values": np.array(self.values)}
+
+    def restore(self, state: Any) -> None:
+        self.values = state["values"].tolist()
+
+
+def build(settings: ImageSettings, updates: int, pixels: int) -> tf_wcd.RBMLayer:
+    """The model of a run, compiled."""
+    rbm = tf_wcd.RBMLayer(
+        HIDDEN,
+        visible_type=settings.units,
+        hidden_type=settings.units,
+        negative_phase=phase_of(settings.method),
+        centered=settings.centered,
+        kernel_initializer=keras.initializers.RandomNormal(stddev=0.01, seed=SEED),
+        seed=SEED,
+    )
+    rbm.build((None, pixels))
+    optimizer = keras.optimizers.SGD(
+        keras.optimizers.schedules.PolynomialDecay(settings.learning_rate, updates, 0.0),
+        momentum=MOMENTUM,
+        weight_decay=WEIGHT_DECAY,
+    )
+    optimizer.exclude_from_weight_decay(var_list=[rbm.visible_bias, rbm.hidden_bias])
+    rbm.compile(optimizer)
+    return rbm
+
+
+def in_units(x: np.ndarray, units: str) -> np.ndarray:
+    return 2 * x - 1 if units == "spin" else x
+
+
+def train(
+    settings: ImageSettings, x: np.ndarray, checkpoints: Path | None = None, verbose: bool = True
+) -> tuple[tf_wcd.RBMLayer, Losses, float]:
+    """Trains one model on images of 0 and 1; returns it, its metrics along the way, and the seconds it took."""
+    updates = -(-len(x) // BATCH_SIZE)
+    losses = Losses()
+    stem = (checkpoints or Path("checkpoints")) / fingerprint(**dataclasses.asdict(settings), rows=len(x))
+    saved = Checkpoints(stem, losses)
+    rbm, first_epoch = saved.restore() if checkpoints else (None, 0)
+    rbm = rbm or build(settings, updates * settings.epochs, x.shape[1])
+    callbacks: list[keras.callbacks.Callback] = [losses, keras.callbacks.TerminateOnNaN()]
+    if checkpoints:
+        callbacks.append(saved)
+    if verbose:
+        title = f"{settings.data} {settings.method} rate {settings.learning_rate}"
+        callbacks.append(ProgressLine(title, settings.epochs, updates, losses.names))
+    rbm.fit(
+        in_units(x, settings.units),
+        batch_size=BATCH_SIZE,
+        epochs=settings.epochs,
+        initial_epoch=first_epoch,
+        callbacks=callbacks,
+        verbose=0,
+    )
+    return rbm, losses, saved.seconds()
+
+
+def select_rate(task: ImageTask, method: str, units: str, centered: bool, folder: Path) -> float:
+    """The rate of the mesh whose short run gives the largest Parzen likelihood of the validation images."""
+    images = load_images(task)
+    sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
+    records = Records(folder / "selection" / f"{task.name}.jsonl")
+    scores: dict[float, float] = {}
+    for rate in MESH:
+        settings = ImageSettings(task.name, method, units, centered, rate, task.epochs_on_mesh)
+        facts = dataclasses.asdict(settings)
+        done = [record for record in records.read() if record["settings"] == facts]
+        if not done:
+            rbm, losses, seconds = train(settings, images.train, folder / "checkpoints")
+            quality = image_evaluation.quick_quality(rbm, images.train, images.valid, sigma, SEED)
+            done = [{"settings": facts, **quality, "ess": losses.values[-1][2], "seconds": round(seconds, 1)}]
+            records.append(*done)
+            _forget(folder, settings, len(images.train))
+        scores[rate] = done[-1]["parzen"] if done[-1]["parzen"] is not None else -np.inf
+    return max(scores, key=lambda rate: scores[rate])
+
+
+def run_one(task: ImageTask, method: str, units: str, centered: bool, folder: Path) -> dict[str, Any]:
+    """Chooses the rate, trains the long run on training and validation images, and evaluates it on the test images."""
+    name = f"{task.name}-{method}-{units}{'-centered' if centered else ''}"
+    records = Records(folder / "runs.jsonl")
+    done = [record for record in records.read() if record["name"] == name]
+    if done:
+        return done[-1]
+    rate = select_rate(task, method, units, centered, folder)
+    images = load_images(task)
+    everything = (
+        np.concatenate([images.train, images.valid]) if task.name in ("mnist", "fashion_mnist") else images.train
+    )
+    settings = ImageSettings(task.name, method, units, centered, rate, task.epochs)
+    rbm, losses, seconds = train(settings, everything, folder / "checkpoints")
+    start = time.monotonic()
+    sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
+    quality = image_evaluation.full_quality(
+        rbm, everything, images.test, sigma, SEED, folder / "figures" / _plain(name)
+    )
+    points = np.unique(np.linspace(0, len(losses.values) - 1, 50).astype(int))
+    record = {
+        "name": name,
+        "settings": dataclasses.asdict(settings),
+        **quality,
+        "ess": [[int(p) + 1, round(losses.values[p][2], 4)] for p in points],
+        "training_seconds": round(seconds),
+        "evaluation_seconds": round(time.monotonic() - start),
+        "date": datetime.date.today().isoformat(),
+    }
+    records.append(record)
+    return record
+
+
+def run_large_sets(
+    folder: Path, tasks: Sequence[str] = tuple(TASKS), methods: Sequence[str] = METHODS, deadline: float = float("inf")
+) -> int:
+    """Runs all that is not done yet; returns how many runs are left."""
+    left = 0
+    for name in tasks:
+        for method in methods:
+            if time.time() > deadline:
+                left += 1
+                continue
+            with claim(folder / "checkpoints" / f"{name}.lock") as ours:
+                if ours:
+                    run_one(TASKS[name], method, "bernoulli", True, folder)
+                else:
+                    left += 1
+    return left
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "" for c in name.replace(" ", "_"))
+
+
+def _forget(folder: Path, settings: ImageSettings, rows: int) -> None:
+    Checkpoints(folder / "checkpoints" / fingerprint(**dataclasses.asdict(settings), rows=rows), Losses()).remove()

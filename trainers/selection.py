@@ -1,0 +1,157 @@
+"""Choosing the parameters of a method on a small problem, by the lowest KL along a run.
+
+The grid is the paper's. Successive halving makes it affordable: all settings get a short run, the better ones a longer
+one, and the best few a run of full length; a linearly falling rate falls to zero at the end of each. The full grid runs
+every setting at full length.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tf_wcd
+from trainers import paper
+from trainers.records import Records
+from trainers.settings import Settings
+from trainers.small_run import train_all
+
+SELECTION_SEED = 7
+
+
+class Grid(NamedTuple):
+    """Values to try."""
+
+    hidden_multiples: tuple[int, ...]
+    variances: tuple[float, ...]
+    learning_rates: tuple[float, ...]
+    schedules: tuple[str, ...]
+    momenta: tuple[float, ...]
+
+    def settings(self, problem: str, method: paper.Method, updates: int) -> list[Settings]:
+        """All combinations, runs of one shape next to each other."""
+        visible = tf_wcd.datasets.load(problem)[0].shape[1]
+        return [
+            Settings(
+                problem=problem,
+                negative_phase=method.negative_phase,
+                gibbs_steps=method.gibbs_steps,
+                hidden=multiple * visible,
+                learning_rate=rate,
+                variance=variance,
+                schedule=schedule,
+                momentum=momentum,
+                updates=updates,
+                batch_size=paper.BATCH_SIZE if problem in paper.BATCHED else 0,
+            )
+            for multiple, schedule, momentum, variance, rate in itertools.product(
+                self.hidden_multiples, self.schedules, self.momenta, self.variances, self.learning_rates
+            )
+        ]
+
+
+class Rung(NamedTuple):
+    """A round of successive halving: the length of its runs, as a part of the full one, and how many settings enter."""
+
+    part: float
+    entrants: int | None
+
+
+HALVING = (Rung(1 / 16, None), Rung(1 / 4, 16), Rung(1.0, 3))
+FULL = (Rung(1.0, None),)
+
+# What halving starts from: the paper's ranges, the ends that never won in first trials left out.
+_RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+_SHORT_CHAINS = Grid((1, 3, 5), (1.0, 0.1, 0.01, 0.0001), _RATES, ("linear", "constant"), (paper.MOMENTUM,))
+# Ten Gibbs steps cost several times as much, so their grid is coarser.
+_LONG_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), _RATES[:5], ("linear",), (paper.MOMENTUM,))
+_PERSISTENT = Grid((5,), (1.0, 0.1, 0.01, 0.0001), (*_RATES, 0.0001, 0.00001), ("linear", "constant"), (0.9, 0.0))
+
+
+def default_grid(method: paper.Method) -> Grid:
+    """The grid that halving starts from."""
+    if method.persistent:
+        return _PERSISTENT
+    return _SHORT_CHAINS if method.gibbs_steps == 1 else _LONG_CHAINS
+
+
+def full_grid(method: paper.Method) -> Grid:
+    """The paper's grid."""
+    if method.persistent:
+        rates, multiples, momenta = paper.PERSISTENT_LEARNING_RATES, (5,), (0.9, 0.0)
+    else:
+        rates, multiples, momenta = paper.LEARNING_RATES, paper.HIDDEN_MULTIPLES, (paper.MOMENTUM,)
+    return Grid(multiples, paper.VARIANCES, rates, ("constant", "linear"), momenta)
+
+
+def select(
+    problem: str,
+    method: paper.Method,
+    updates: int,
+    folder: Path,
+    full: bool = False,
+    looks: int = 40,
+    verbose: bool = True,
+    train: Callable[..., list[dict[str, Any]]] = train_all,
+) -> Settings:
+    """The settings with the lowest KL; finished runs are taken from the records.
+
+    Args:
+        problem: a small problem.
+        method: a column of the table.
+        updates: length of a full run.
+        folder: where the records are.
+        full: the paper's whole grid at full length instead of successive halving.
+        looks: how often the KL is looked at in each run.
+        verbose: whether there is a progress line.
+        train: what trains runs and hands over their records, see `train_all`.
+
+    Returns:
+        The settings chosen, of full length.
+    """
+    records = Records(folder / "selection" / f"{problem}-{method.name}{'-full' if full else ''}.jsonl")
+    grid = full_grid(method) if full else default_grid(method)
+    entrants = grid.settings(problem, method, updates)
+    rungs = FULL if full else HALVING
+    for number, rung in enumerate(rungs):
+        entrants = entrants[: rung.entrants]
+        runs = [dataclasses.replace(run, updates=max(looks, round(updates * rung.part))) for run in entrants]
+        known = {Settings(**r["settings"]): r["min_kl"] for r in records.read() if r["rung"] == number}
+        missing = [run for run in runs if run not in known]
+        train(
+            missing,
+            lambda done, number=number: records.append(*(_short(record, number) for record in done)),
+            seed=SELECTION_SEED + number,
+            looks=looks,
+            checkpoints=folder / "checkpoints",
+            title=f"select {problem} {method.name}, round {number + 1} of {len(rungs)}, {len(runs)} settings",
+            verbose=verbose,
+        )
+        known = {Settings(**r["settings"]): r["min_kl"] for r in records.read() if r["rung"] == number}
+        order = sorted(range(len(runs)), key=lambda i: _or_infinity(known[runs[i]]))
+        entrants = [runs[i] for i in order]
+    return dataclasses.replace(entrants[0], updates=updates)
+
+
+def _short(record: dict[str, Any], rung: int) -> dict[str, Any]:
+    fields = [field.name for field in dataclasses.fields(Settings)]
+    return {
+        "rung": rung,
+        "settings": {name: record[name] for name in fields},
+        **{name: record[name] for name in ("seed", "min_kl", "final_kl", "seconds", "date")},
+    }
+
+
+def _or_infinity(kl: float | None) -> float:
+    return float("inf") if kl is None else kl
+
+
+def count_runs(rungs: Sequence[Rung], grid_size: int) -> list[int]:
+    """How many runs each rung has."""
+    counts: list[int] = []
+    for rung in rungs:
+        counts.append(min(filter(None, [rung.entrants, counts[-1] if counts else grid_size])))
+    return counts

@@ -1,0 +1,227 @@
+"""Runs on one small problem, those of one shape side by side, with the exact KL looked at along the way."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+import tf_wcd
+from tf_wcd.ensemble import RBMEnsemble
+from tf_wcd.evaluation.exact import kl_from_log_prob, log_prob
+from trainers.checkpoints import Checkpoints
+from trainers.progress import ProgressLine
+from trainers.settings import Settings, fingerprint
+
+CURVE_POINTS = 50
+# The states that are held out are the same for all runs of a problem and fraction.
+SPLIT_SEED = 2026
+
+
+class Task(NamedTuple):
+    """States in the values of spin units, and their target probabilities; the first ``training`` are trained on."""
+
+    spins: np.ndarray
+    probabilities: np.ndarray
+    order: np.ndarray
+    training: int
+
+
+class Result(NamedTuple):
+    """What runs side by side gave: a record of each, and their log-probabilities of all states at the lowest KL."""
+
+    records: list[dict[str, Any]]
+    log_probabilities: np.ndarray
+    ensemble: RBMEnsemble
+    checkpoints: Checkpoints
+
+
+def load_task(problem: str, fraction: float = 1.0) -> Task:
+    """A small problem with a part of its states to train on, the rest to test on.
+
+    Args:
+        problem: its name.
+        fraction: part of the states that is trained on.
+
+    Returns:
+        The task; ``order`` has each row's number in `tf_wcd.datasets.load`. Probabilities are as there: those of the
+        training part sum to one only if it is the whole.
+    """
+    states, probabilities = tf_wcd.datasets.load(problem)
+    count = len(states)
+    training = count if fraction == 1 else round(fraction * count)
+    order = np.arange(count)
+    if training < count:
+        order = np.random.default_rng(SPLIT_SEED).permutation(count)
+    return Task(2 * states[order] - 1, probabilities[order], order, training)
+
+
+class KLAlongTraining(keras.callbacks.Callback):
+    """Looks at the exact KL of every member at the end of each epoch, and keeps the distribution of the best look."""
+
+    def __init__(self, task: Task, members: int) -> None:
+        super().__init__()
+        self.task = task
+        target = task.probabilities[: task.training]
+        self.target = target / target.sum()
+        self.curve: list[np.ndarray] = []
+        self.best = np.full(members, np.inf)
+        self.best_epoch = np.zeros(members, int)
+        self.best_log_probabilities = np.zeros((members, len(task.spins)), "float32")
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if not self.curve:
+            self._look(-1)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._look(epoch)
+        if logs is not None:
+            logs.update(kl=float(np.min(self.curve[-1])), median_kl=float(np.median(self.curve[-1])))
+
+    def _look(self, epoch: int) -> None:
+        log_probabilities = log_prob(self.model, self.task.spins)
+        kl = kl_from_log_prob(log_probabilities[:, : self.task.training], self.target)
+        kl = np.where(np.isfinite(kl), kl, np.inf)
+        self.curve.append(kl)
+        better = kl < self.best
+        self.best[better] = kl[better]
+        self.best_epoch[better] = epoch + 1
+        self.best_log_probabilities[better] = log_probabilities[better]
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {
+            "curve": np.array(self.curve),
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+            "best_log_probabilities": self.best_log_probabilities,
+        }
+
+    def restore(self, state: Any) -> None:
+        self.curve = list(state["curve"])
+        self.best, self.best_epoch = state["best"], state["best_epoch"]
+        self.best_log_probabilities = state["best_log_probabilities"]
+
+
+def train_group(
+    runs: Sequence[Settings],
+    seed: int,
+    looks: int,
+    checkpoints: Path | None = None,
+    title: str = "",
+    verbose: bool = True,
+) -> Result:
+    """Trains runs that share their shape as one ensemble.
+
+    Args:
+        runs: their settings, equal but for the learning rate and the variance (all may be equal: then they differ by
+            their random numbers alone).
+        seed: seed of the ensemble.
+        looks: how often the KL is looked at, evenly along the run.
+        checkpoints: folder for work in progress; the same call goes on from there after an interruption.
+        title: what the progress line says.
+        verbose: whether there is a progress line.
+
+    Returns:
+        One record for each run, in their order.
+    """
+    first = runs[0]
+    if any(run.shared != first.shared for run in runs):
+        raise ValueError("Runs side by side may differ in their learning rate and variance only.")
+    task = load_task(first.problem, first.fraction)
+    looks = min(looks, first.updates)
+    updates_per_epoch = first.updates // looks
+    kl = KLAlongTraining(task, len(runs))
+    name = fingerprint(runs=[run.as_dict() for run in runs], seed=seed, looks=looks)
+    saved = Checkpoints((checkpoints or Path("checkpoints")) / name, kl)
+    ensemble, first_epoch = saved.restore() if checkpoints else (None, 0)
+    if ensemble is None:
+        ensemble = build(runs, seed)
+    callbacks: list[keras.callbacks.Callback] = [kl]
+    if checkpoints:
+        callbacks.append(saved)
+    if verbose:
+        callbacks.append(ProgressLine(title, looks, updates_per_epoch * len(runs), ("kl", "median_kl")))
+    ensemble.fit(
+        task.spins[: task.training],
+        sample_weight=task.probabilities[: task.training],
+        batch_size=first.batch_size or task.training,
+        steps_per_epoch=updates_per_epoch,
+        epochs=looks,
+        initial_epoch=first_epoch,
+        callbacks=callbacks,
+        verbose=0,
+    )
+    curve = np.array(kl.curve)
+    points = np.unique(np.round(np.linspace(0, len(curve) - 1, CURVE_POINTS)).astype(int))
+    records = []
+    for i, run in enumerate(runs):
+        records.append(
+            {
+                **run.as_dict(),
+                "seed": seed,
+                "member": i,
+                "members": len(runs),
+                "min_kl": _round(kl.best[i]),
+                "min_at": int(kl.best_epoch[i]) * updates_per_epoch,
+                "final_kl": _round(curve[-1, i]),
+                "looks": looks,
+                "curve": [[int(p) * updates_per_epoch, _round(curve[p, i])] for p in points],
+                "seconds": round(saved.seconds() / len(runs), 2),
+                "date": datetime.date.today().isoformat(),
+            }
+        )
+    return Result(records, kl.best_log_probabilities, ensemble, saved)
+
+
+def build(runs: Sequence[Settings], seed: int) -> RBMEnsemble:
+    """The ensemble of these runs, compiled."""
+    first = runs[0]
+    ensemble = RBMEnsemble(
+        first.hidden,
+        learning_rates=[run.learning_rate for run in runs],
+        initial_stddev=[float(np.sqrt(run.variance)) for run in runs],
+        visible_type="spin",
+        hidden_type="spin",
+        negative_phase=first.negative_phase,
+        gibbs_steps=first.gibbs_steps,
+        seed=seed,
+    )
+    rate: Any = 1.0
+    if first.schedule == "linear":
+        rate = keras.optimizers.schedules.PolynomialDecay(1.0, first.updates, 0.0)
+    ensemble.compile(keras.optimizers.SGD(rate, momentum=first.momentum))
+    return ensemble
+
+
+def train_all(
+    runs: Sequence[Settings],
+    keep: Callable[[list[dict[str, Any]]], None],
+    seed: int,
+    looks: int,
+    at_once: int = 30,
+    checkpoints: Path | None = None,
+    title: str = "",
+    verbose: bool = True,
+) -> list[dict[str, Any]]:
+    """Trains any runs, those of one shape side by side, and hands over the records as they come."""
+    groups: dict[Any, list[Settings]] = {}
+    for run in runs:
+        groups.setdefault(run.shared, []).append(run)
+    records = []
+    for group in groups.values():
+        for start in range(0, len(group), at_once):
+            part = group[start : start + at_once]
+            done = train_group(part, seed, looks, checkpoints, title, verbose)
+            keep(done.records)
+            done.checkpoints.remove()
+            records += done.records
+    return records
+
+
+def _round(value: float) -> float | None:
+    """Five significant digits; None for a run that has diverged, as JSON has no infinity."""
+    return float(f"{value:.5g}") if np.isfinite(value) else None

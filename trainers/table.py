@@ -1,0 +1,145 @@
+"""The paper's table: minimum KL of six methods on nine problems.
+
+A weighted method is run twice, with the parameters that were chosen for its unweighted form, as the paper does, and
+with parameters chosen for itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainers import paper
+from trainers.records import Records, claim
+from trainers.selection import select
+from trainers.settings import Settings
+from trainers.small_run import train_group
+
+TABLE_SEED = 100
+LOOKS = 400
+
+
+class Effort(NamedTuple):
+    """How long the runs of a cell are, and how many."""
+
+    updates: int
+    seeds: int
+
+
+# Updates of a run with one Gibbs step, with ten, and the number of seeds of each: what fits in a night on two cores.
+EFFORT = {
+    "BS09": (Effort(300_000, 10), Effort(150_000, 10)),
+    "BS16": (Effort(300_000, 10), Effort(100_000, 10)),
+    "LSE11": (Effort(300_000, 10), Effort(100_000, 10)),
+    "LSE15": (Effort(150_000, 5), Effort(60_000, 5)),
+    "P08": (Effort(200_000, 10), Effort(100_000, 10)),
+    "P10": (Effort(100_000, 5), Effort(50_000, 5)),
+    "Int12": (Effort(300_000, 10), Effort(100_000, 10)),
+    "Mult3G": (Effort(300_000, 10), Effort(100_000, 10)),
+    "Mult3D": (Effort(300_000, 10), Effort(100_000, 10)),
+}
+
+
+def effort_of(problem: str, method: paper.Method) -> Effort:
+    """Length and number of the runs of a cell."""
+    return EFFORT[problem][method.gibbs_steps > 1]
+
+
+class Cell(NamedTuple):
+    """One cell: which method on which problem, with whose parameters ("paper": those of the unweighted form)."""
+
+    problem: str
+    method: paper.Method
+    parameters: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.problem}-{self.method.name}-{self.parameters}"
+
+
+def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
+    """All cells, the unweighted methods first, since the others use their parameters."""
+    chosen = [paper.METHODS[name] for name in methods]
+    return [
+        Cell(problem, method, parameters)
+        for parameters, weighted in (("paper", False), ("own", True), ("paper", True))
+        for problem in problems
+        for method in chosen
+        if method.weighted == weighted
+    ]
+
+
+def run_cell(cell: Cell, folder: Path, full: bool = False, verbose: bool = True) -> list[dict[str, Any]]:
+    """Chooses the parameters, trains the seeds, and keeps their records and the first one's distribution."""
+    records = Records(folder / "table" / f"{cell.name}.jsonl")
+    done = records.read()
+    updates, seeds = effort_of(cell.problem, cell.method)
+    if len(done) >= seeds:
+        return done
+    owner = paper.METHODS[cell.method.parameters_of] if cell.parameters == "paper" else cell.method
+    settings = select(cell.problem, owner, effort_of(cell.problem, owner).updates, folder, full, verbose=verbose)
+    settings = dataclasses.replace(
+        settings,
+        negative_phase=cell.method.negative_phase,
+        gibbs_steps=cell.method.gibbs_steps,
+        updates=updates,
+    )
+    return run_seeds(cell.name, settings, seeds, records, folder, verbose)
+
+
+def run_seeds(
+    name: str, settings: Settings, seeds: int, records: Records, folder: Path, verbose: bool = True
+) -> list[dict[str, Any]]:
+    """Trains one setting with several seeds side by side; keeps the records and all states' log-probabilities."""
+    result = train_group(
+        [settings] * seeds, TABLE_SEED, LOOKS, folder / "checkpoints", f"{name}, {seeds} seeds", verbose
+    )
+    # The distribution comes first: a cell whose records are there is finished.
+    path = folder / "distributions" / f"{name}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, log_probabilities=result.log_probabilities[0])
+    records.append(*result.records)
+    result.checkpoints.remove()
+    return result.records
+
+
+def run_table(
+    folder: Path,
+    problems: Sequence[str] = paper.PROBLEMS,
+    methods: Sequence[str] = tuple(paper.METHODS),
+    full: bool = False,
+    verbose: bool = True,
+    deadline: float = float("inf"),
+) -> int:
+    """Runs all cells that no other process is at; any number of processes may do so together.
+
+    Args:
+        folder: where records, checkpoints and distributions are.
+        problems: rows of the table.
+        methods: columns of the table.
+        full: the paper's whole grid instead of successive halving.
+        verbose: whether there is a progress line.
+        deadline: time (as of `time.time`) after which no further cell is begun.
+
+    Returns:
+        The number of cells that are still to do, here or elsewhere.
+    """
+    left = 0
+    for cell in cells(problems, methods):
+        owner = cell.method.parameters_of if cell.parameters == "paper" else cell.method.name
+        if len(Records(folder / "table" / f"{cell.name}.jsonl").read()) >= effort_of(cell.problem, cell.method).seeds:
+            continue
+        left += 1
+        if time.time() > deadline:
+            continue
+        # Two cells that need the same selection are not worked on at once.
+        with claim(folder / "checkpoints" / f"{cell.problem}-{owner}.lock") as ours:
+            if ours:
+                run_cell(cell, folder, full, verbose)
+                left -= 1
+    return left
