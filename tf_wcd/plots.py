@@ -36,7 +36,7 @@ def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[flo
 
 
 def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> None:
-    """Probability of every listed state, beside its target.
+    """Probability of every listed state, beside its target; many states come in the order of their targets.
 
     Args:
         axes: where to draw.
@@ -44,6 +44,9 @@ def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> No
         models: name of each model, with its probabilities of the same states.
     """
     target = np.asarray(target)
+    many = len(target) > 100
+    order = np.argsort(-target, kind="stable") if many else np.arange(len(target))
+    target = target[order]
     place = np.arange(1, len(target) + 1)
     axes.step(
         np.r_[place - 0.5, place[-1] + 0.5],
@@ -52,13 +55,15 @@ def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> No
         color="black",
         linewidth=1.2,
         label="target",
+        zorder=3,
     )
+    size = 1.5 if many else 4.5
     for color, marker, (name, values) in zip(COLORS, "os^Dv*", models.items(), strict=False):
-        axes.plot(place, values, marker, color=color, label=name, markersize=4.5, alpha=0.85)
-    axes.set(xlabel="training state", ylabel="probability", title="Probability of each training state")
+        axes.plot(place, np.asarray(values)[order], marker, color=color, label=name, markersize=size, alpha=0.85)
+    axes.set(xlabel="state", ylabel="probability", title="Probability of each state")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, markerscale=4.5 / size)
 
 
 def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str, Any], title: str) -> Figure:

@@ -54,7 +54,8 @@ class Checkpoints(keras.callbacks.Callback):
         path = self.stem.with_name(f"{self.stem.name}.{epoch + 1:06}.npz")
         self.model.save(path.with_suffix(".keras"))
         aside = path.with_suffix(".part.npz")
-        np.savez(aside, seconds=self.seconds(), **self.seen.state())
+        arrays: dict[str, Any] = {"seconds": self.seconds(), **self.seen.state()}
+        np.savez(aside, **arrays)
         aside.rename(path)
         for file in earlier:
             file.unlink()

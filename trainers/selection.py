@@ -80,11 +80,10 @@ def default_grid(method: paper.Method) -> Grid:
 
 def full_grid(method: paper.Method) -> Grid:
     """The paper's grid."""
+    schedules = ("constant", "linear")
     if method.persistent:
-        rates, multiples, momenta = paper.PERSISTENT_LEARNING_RATES, (5,), (0.9, 0.0)
-    else:
-        rates, multiples, momenta = paper.LEARNING_RATES, paper.HIDDEN_MULTIPLES, (paper.MOMENTUM,)
-    return Grid(multiples, paper.VARIANCES, rates, ("constant", "linear"), momenta)
+        return Grid((5,), paper.VARIANCES, paper.PERSISTENT_LEARNING_RATES, schedules, (paper.MOMENTUM, 0.0))
+    return Grid(paper.HIDDEN_MULTIPLES, paper.VARIANCES, paper.LEARNING_RATES, schedules, (paper.MOMENTUM,))
 
 
 def select(

@@ -1,0 +1,152 @@
+"""Runs on small problems: what they record, how they resume, and how parameters are chosen."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tf_wcd
+from trainers import checkpoints, paper, selection, small_run, table
+from trainers.records import Records
+from trainers.settings import Settings
+
+SHORT = Settings("BS09", "wcd", 1, 9, 0.03, 0.1, "linear", 0.9, 400)
+
+
+def test_task_holds_states_out_and_keeps_their_probabilities():
+    task = small_run.load_task("Mult3G", 0.2)
+    states, probabilities = tf_wcd.datasets.load("Mult3G")
+    assert task.training == 819
+    np.testing.assert_array_equal(task.spins, 2 * states[task.order] - 1)
+    np.testing.assert_array_equal(task.probabilities, probabilities[task.order])
+    assert sorted(task.order) == list(range(4096))
+    whole = small_run.load_task("Mult3G")
+    assert whole.training == 4096
+    np.testing.assert_array_equal(whole.order, np.arange(4096))
+
+
+def test_record_has_the_minimum_of_the_curve_and_its_distribution():
+    result = small_run.train_group([SHORT, dataclasses.replace(SHORT, learning_rate=0.001)], 0, looks=20, verbose=False)
+    states, probabilities = tf_wcd.datasets.load("BS09")
+    for i, record in enumerate(result.records):
+        curve = [kl for _, kl in record["curve"]]
+        assert len(curve) == 21
+        assert record["min_kl"] == min(curve)
+        assert record["final_kl"] == curve[-1]
+        assert record["curve"][curve.index(min(curve))][0] == record["min_at"]
+        kl = np.sum(probabilities * (np.log(probabilities) - result.log_probabilities[i]))
+        np.testing.assert_allclose(kl, record["min_kl"], rtol=1e-4)
+        final = tf_wcd.evaluation.kl_divergence(result.ensemble.member(i), 2 * states - 1, probabilities)
+        np.testing.assert_allclose(final, record["final_kl"], rtol=1e-4)
+
+
+def test_runs_of_different_shape_do_not_go_side_by_side():
+    with pytest.raises(ValueError, match="learning rate and variance only"):
+        small_run.train_group([SHORT, dataclasses.replace(SHORT, hidden=10)], 0, looks=2)
+
+
+def test_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    runs = [dataclasses.replace(SHORT, problem="Int12", hidden=12, batch_size=100, negative_phase="wpcd")] * 2
+    whole = small_run.train_group(runs, 3, looks=10, verbose=False)
+
+    class StopError(Exception):
+        pass
+
+    look = small_run.KLAlongTraining.on_epoch_end
+
+    def stop_at_seven(self, epoch, logs=None):
+        if epoch == 7:
+            raise StopError
+        look(self, epoch, logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(small_run.KLAlongTraining, "on_epoch_end", stop_at_seven)
+        with pytest.raises(StopError):
+            small_run.train_group(runs, 3, looks=10, checkpoints=tmp_path, verbose=False)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    epochs = []
+    monkeypatch.setattr(
+        small_run.KLAlongTraining, "on_epoch_end", lambda self, e, logs=None: (epochs.append(e), look(self, e, logs))
+    )
+    resumed = small_run.train_group(runs, 3, looks=10, checkpoints=tmp_path, verbose=False)
+    assert epochs == [7, 8, 9]
+    for mine, theirs in zip(resumed.ensemble.weights, whole.ensemble.weights, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    for mine, theirs in zip(resumed.records, whole.records, strict=True):
+        assert mine | {"seconds": 0} == theirs | {"seconds": 0}
+    resumed.checkpoints.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def fake_training(best):
+    """Stands for training: the KL of a run is its distance from the best settings, and shrinks with its length."""
+    seen = []
+
+    def train(runs, keep, seed, looks, **_):
+        seen.append(list(runs))
+        keep(
+            [
+                {
+                    **run.as_dict(),
+                    "seed": seed,
+                    "min_kl": None
+                    if run.learning_rate == 0.1
+                    else abs(np.log(run.learning_rate / best)) + 1 / run.updates,
+                    "final_kl": 1.0,
+                    "seconds": 0.0,
+                    "date": "",
+                }
+                for run in runs
+            ]
+        )
+        return []
+
+    return train, seen
+
+
+def test_halving_keeps_the_better_settings_and_resumes(tmp_path):
+    method = paper.METHODS["CD_1"]
+    train, seen = fake_training(best=0.003)
+    chosen = selection.select("BS09", method, 16_000, tmp_path, train=train)
+    assert chosen.learning_rate == 0.003
+    assert chosen.updates == 16_000
+    grid = selection.default_grid(method).settings("BS09", method, 16_000)
+    assert [len(runs) for runs in seen] == [len(grid), 16, 3]
+    assert [runs[0].updates for runs in seen] == [1000, 4000, 16_000]
+    # All runs are in the records: nothing is trained again.
+    train, seen = fake_training(best=0.001)
+    assert selection.select("BS09", method, 16_000, tmp_path, train=train) == chosen
+    assert seen == [[], [], []]
+
+
+def test_full_grid_is_the_papers(tmp_path):
+    train, seen = fake_training(best=0.001)
+    chosen = selection.select("BS09", paper.METHODS["CD_1"], 100, tmp_path, full=True, train=train)
+    assert len(seen[0]) == 5 * 5 * 5 * 2
+    assert chosen.learning_rate == 0.001
+    assert len(selection.full_grid(paper.METHODS["WPCD"]).settings("BS09", paper.METHODS["WPCD"], 100)) == 5 * 8 * 2 * 2
+
+
+def test_a_cell_of_the_table_from_beginning_to_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "effort_of", lambda problem, method: table.Effort(320, 3))
+    monkeypatch.setattr(table, "LOOKS", 8)
+    grid = selection.Grid((1,), (0.1,), (0.03, 0.001), ("linear",), (0.9,))
+    monkeypatch.setattr(selection, "default_grid", lambda method: grid)
+    weighted = [cell for cell in table.cells(["BS09"], ["CD_1", "WCD_1"]) if cell.method.name == "WCD_1"]
+    assert [cell.parameters for cell in weighted] == ["own", "paper"]
+    assert table.run_table(tmp_path, ["BS09"], ["CD_1", "WCD_1"], verbose=False) == 0
+    for name, phase in (("BS09-CD_1-paper", "cd"), ("BS09-WCD_1-own", "wcd"), ("BS09-WCD_1-paper", "wcd")):
+        records = Records(tmp_path / "table" / f"{name}.jsonl").read()
+        assert [record["member"] for record in records] == [0, 1, 2]
+        assert {record["negative_phase"] for record in records} == {phase}
+        assert len({record["min_kl"] for record in records}) == 3, "each seed has random numbers of its own"
+        assert np.load(tmp_path / "distributions" / f"{name}.npz")["log_probabilities"].shape == (14,)
+    plain, taken_over = (
+        Records(tmp_path / "table" / f"BS09-{name}-paper.jsonl").read()[0] for name in ("CD_1", "WCD_1")
+    )
+    for name in ("hidden", "learning_rate", "variance", "schedule", "momentum"):
+        assert plain[name] == taken_over[name]
+    monkeypatch.setattr(table, "run_cell", None)
+    assert table.run_table(tmp_path, ["BS09"], ["CD_1", "WCD_1"]) == 0, "nothing is run again"
+    assert table.run_table(tmp_path, ["BS16"], ["CD_1"], deadline=0.0) == 1, "nothing new is begun after the deadline"

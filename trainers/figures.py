@@ -1,0 +1,118 @@
+"""The paper's figures, drawn from the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tf_wcd
+from tf_wcd import plots
+from trainers import paper
+from trainers.records import Records
+
+PROBLEMS = ("BS16", "LSE15", "P10", "Mult3G", "Mult3D")
+
+
+def write_figures(folder: Path) -> list[Path]:
+    """Draws every figure whose records are there, under ``figures``."""
+    target = folder / "figures"
+    target.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for problem in PROBLEMS:
+        for steps in (1, 10):
+            figure = training_figure(folder / "small", problem, steps)
+            if figure is not None:
+                drawn.append(target / f"{problem}-k{steps}.png")
+                figure.savefig(drawn[-1])
+    for problem in paper.BATCHED:
+        figure = generalisation_figure(folder / "small", problem)
+        if figure is not None:
+            drawn.append(target / f"{problem}-generalisation.png")
+            figure.savefig(drawn[-1])
+    figure = parzen_figure(folder / "large")
+    if figure is not None:
+        drawn.append(target / "parzen.png")
+        figure.savefig(drawn[-1])
+    return drawn
+
+
+def training_figure(folder: Path, problem: str, steps: int) -> Any:
+    """KL along training and probabilities against the target, of CD_k and WCD_k; None if a cell is missing."""
+    names = {
+        f"CD_{steps}": f"{problem}-CD_{steps}-paper",
+        f"WCD_{steps}, parameters of CD": f"{problem}-WCD_{steps}-paper",
+        f"WCD_{steps}, its own": f"{problem}-WCD_{steps}-own",
+    }
+    curves, models = {}, {}
+    for label, name in names.items():
+        records = Records(folder / "table" / f"{name}.jsonl").read()
+        if not records:
+            return None
+        curve = [(at, kl) for at, kl in records[0]["curve"] if kl is not None]
+        curves[label] = tuple(zip(*curve, strict=True))
+        models[label] = np.exp(np.load(folder / "distributions" / f"{name}.npz")["log_probabilities"])
+    probabilities = tf_wcd.datasets.load(problem)[1]
+    return plots.compare_training(probabilities, curves, models, f"{problem}, k = {steps}: one seed, its best moment")
+
+
+def generalisation_figure(folder: Path, problem: str) -> Any:
+    """Probabilities of the states that were held out, against their targets, for each part that was trained on."""
+    fractions = (80, 60, 40, 20)
+    paths = {
+        (method, fraction): folder / "distributions" / f"{problem}-{method}-{fraction}.npz"
+        for method in ("CD_1", "WCD_1")
+        for fraction in fractions
+    }
+    if not all(path.exists() for path in paths.values()):
+        return None
+    probabilities = tf_wcd.datasets.load(problem)[1]
+    figure, axes = plots.new_figure(14, 3.8, columns=len(fractions))
+    for panel, fraction in zip(axes, fractions, strict=True):
+        for color, method in zip(plots.COLORS, ("CD_1", "WCD_1"), strict=False):
+            data = np.load(paths[method, fraction])
+            held_out = data["held_out"]
+            order = held_out[np.argsort(-probabilities[held_out], kind="stable")]
+            panel.plot(np.exp(data["log_probabilities"][order]), ".", color=color, markersize=1.5, label=method)
+        panel.plot(probabilities[order], color="black", linewidth=1.2, label="target")
+        panel.set(title=f"trained on {fraction} %", xlabel="state held out", yscale="log")
+        panel.grid(alpha=0.3)
+    lowest = probabilities.min()
+    for panel in axes:
+        panel.set_ylim(lowest / 30, probabilities.max() * 10)
+    axes[0].set_ylabel("probability")
+    axes[0].legend(frameon=False, markerscale=4)
+    figure.suptitle(f"{problem}: probabilities of the states that were not trained on")
+    return figure
+
+
+def parzen_figure(folder: Path) -> Any:
+    """Parzen log-likelihood of the test images against the number of samples, a panel for each data set."""
+    from trainers.large_sets import TASKS
+
+    records = Records(folder / "runs.jsonl").read()
+    shown = [task for task in TASKS.values() if any(r["settings"]["data"] == task.name for r in records)]
+    if not shown:
+        return None
+    figure, axes = plots.new_figure(4 * len(shown), 3.8, columns=len(shown))
+    for panel, task in zip(axes, shown, strict=True):
+        mine = [record for record in records if record["settings"]["data"] == task.name]
+        for color, record in zip(plots.COLORS, mine, strict=False):
+            panel.plot(
+                record["parzen"]["counts"], record["parzen"]["values"], "o-", color=color, label=label_of(record)
+            )
+        reference = mine[0]["parzen_of_training_images"]
+        panel.plot(reference["counts"], reference["values"], "--", color="black", label="training images")
+        panel.set(xscale="log", xlabel="samples", title=f"{task.title}, sigma {mine[0]['sigma']:.2f}")
+        panel.grid(alpha=0.3)
+    axes[0].set_ylabel("Parzen log-likelihood of the test set, nats")
+    axes[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def label_of(record: dict[str, Any]) -> str:
+    """What a run on images is called in figures and tables."""
+    settings = record["settings"]
+    kind = {"bernoulli": "0/1", "spin": "spins"}[settings["units"]] + (", centred" if settings["centered"] else "")
+    return f"{settings['method']} ({kind})"
