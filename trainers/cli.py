@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from absl import app, flags
 
@@ -46,15 +47,14 @@ def _reproduce_flags() -> None:
     flags.DEFINE_integer("jobs", 2, "Processes side by side.", lower_bound=1)
     flags.DEFINE_float("minutes", 0, "Begin nothing new after so many minutes; 0 for no limit.", lower_bound=0)
     flags.DEFINE_bool("full_grid", False, "The paper's whole grid (days) instead of successive halving.")
+    flags.DEFINE_bool("tuner", False, "Let KerasTuner run the selection (needs the extra `tune`).")
 
 
 def _reproduce() -> int:
     from trainers import reproduce
 
-    left = reproduce.run(
-        FLAGS.stage, FLAGS.out, FLAGS.problems, FLAGS.methods, FLAGS.jobs, FLAGS.minutes, FLAGS.full_grid
-    )
-    return min(left, 100)
+    work = reproduce.Work(Path(FLAGS.out), FLAGS.problems, FLAGS.methods, FLAGS.full_grid, FLAGS.tuner, FLAGS.minutes)
+    return min(reproduce.run(FLAGS.stage, work, FLAGS.jobs), 100)
 
 
 # Name of each command: what it does, its flags, and the function.

@@ -8,35 +8,59 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trainers import paper
+from trainers.progress import duration
 
 STAGES = ("table", "best", "generalisation", "large", "report")
 
 
-def run_stage(
-    stage: str, folder: Path, problems: Sequence[str], methods: Sequence[str], full: bool, deadline: float
-) -> int:
-    """Runs one stage in this process; returns how many pieces of work are left."""
-    if stage == "table":
-        from trainers.table import run_table
+class Work(NamedTuple):
+    """What to work on.
 
-        return run_table(folder / "small", problems, methods, full, deadline=deadline)
+    Attributes:
+        folder: where results go; finished runs there are not run again.
+        problems: small problems.
+        methods: columns of the table.
+        full: the paper's whole grid instead of successive halving.
+        tuner: let KerasTuner run the selection.
+        minutes: begin no further piece of work after so long; 0 for no limit.
+    """
+
+    folder: Path
+    problems: Sequence[str] = paper.PROBLEMS
+    methods: Sequence[str] = tuple(paper.METHODS)
+    full: bool = False
+    tuner: bool = False
+    minutes: float = 0.0
+
+
+def run_stage(stage: str, work: Work) -> int:
+    """Runs one stage in this process; returns how many pieces of work are left."""
+    deadline = time.time() + 60 * work.minutes if work.minutes else float("inf")
+    if stage == "table":
+        from trainers.small_run import train_all
+        from trainers.table import run_table
+        from trainers.tuning import train_with_tuner
+
+        train = train_with_tuner if work.tuner else train_all
+        return run_table(work.folder / "small", work.problems, work.methods, work.full, deadline=deadline, train=train)
     if stage == "best":
         from trainers.best import run_best
 
-        return run_best(folder / "small", problems, deadline=deadline)
+        return run_best(work.folder / "small", work.problems, deadline=deadline)
     if stage == "generalisation":
         from trainers.generalisation import run_generalisation
 
-        return run_generalisation(folder / "small", problems, deadline=deadline)
+        return run_generalisation(work.folder / "small", work.problems, deadline=deadline)
     if stage == "large":
         from trainers.large_sets import run_large_sets
 
-        return run_large_sets(folder / "large", deadline=deadline)
+        return run_large_sets(work.folder / "large", deadline=deadline)
     from trainers.report import write_report
 
-    print(f"Report: {write_report(folder)}")
+    print(f"Report: {write_report(work.folder)}")
     return 0
 
 
@@ -46,53 +70,36 @@ def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
         raise ValueError(f"`--{what}` must be among {', '.join(known)}. Received: {', '.join(unknown)}")
 
 
-def run(
-    stages: Sequence[str],
-    folder: str | Path,
-    problems: Sequence[str] = paper.PROBLEMS,
-    methods: Sequence[str] = tuple(paper.METHODS),
-    jobs: int = 1,
-    minutes: float = 0.0,
-    full: bool = False,
-) -> int:
+def run(stages: Sequence[str], work: Work, jobs: int = 1) -> int:
     """Runs stages one after the other, each in several processes.
 
     Args:
         stages: among `STAGES`.
-        folder: where results go; finished runs there are not run again.
-        problems: small problems to work on.
-        methods: columns of the table to work on.
+        work: what to work on.
         jobs: processes side by side.
-        minutes: begin no further piece of work after so long; 0 for no limit.
-        full: the paper's whole grid instead of successive halving.
 
     Returns:
         The number of pieces of work left.
     """
     check_names("stage", stages, STAGES)
-    check_names("problems", problems, paper.PROBLEMS)
-    check_names("methods", methods, tuple(paper.METHODS))
-    folder = Path(folder)
-    deadline = time.time() + 60 * minutes if minutes else float("inf")
+    check_names("problems", work.problems, paper.PROBLEMS)
+    check_names("methods", work.methods, tuple(paper.METHODS))
     left = 0
     for stage in stages:
         start = time.time()
-        if jobs == 1 or stage in ("report", "large"):
-            left_here = run_stage(stage, folder, problems, methods, full, deadline)
-        else:
-            left_here = _run_jobs(stage, folder, problems, methods, jobs, minutes, full)
-        print(f"{stage}: {left_here} pieces of work left, {time.time() - start:.0f} s", flush=True)
+        # The image sets use all cores in one process.
+        side_by_side = jobs > 1 and stage not in ("report", "large")
+        left_here = _run_jobs(stage, work, jobs) if side_by_side else run_stage(stage, work)
+        print(f"{stage}: {left_here} pieces of work left, {duration(time.time() - start)}", flush=True)
         left += left_here
     return left
 
 
-def _run_jobs(
-    stage: str, folder: Path, problems: Sequence[str], methods: Sequence[str], jobs: int, minutes: float, full: bool
-) -> int:
+def _run_jobs(stage: str, work: Work, jobs: int) -> int:
     command = [
-        *(sys.executable, "-m", "trainers.cli", "reproduce", f"--stage={stage}", f"--out={folder}", "--jobs=1"),
-        *(f"--problems={','.join(problems)}", f"--methods={','.join(methods)}", f"--minutes={minutes}"),
-        f"--full_grid={str(full).lower()}",
+        *(sys.executable, "-m", "trainers.cli", "reproduce", f"--stage={stage}", f"--out={work.folder}", "--jobs=1"),
+        *(f"--problems={','.join(work.problems)}", f"--methods={','.join(work.methods)}"),
+        *(f"--minutes={work.minutes}", f"--full_grid={str(work.full).lower()}", f"--tuner={str(work.tuner).lower()}"),
     ]
     # Small models gain nothing from several threads: each process keeps to one.
     environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "PYTHONUNBUFFERED": "1"}

@@ -94,7 +94,7 @@ def select(
     full: bool = False,
     looks: int = 40,
     verbose: bool = True,
-    train: Callable[..., list[dict[str, Any]]] = train_all,
+    train: Callable[..., None] = train_all,
 ) -> Settings:
     """The settings with the lowest KL; finished runs are taken from the records.
 

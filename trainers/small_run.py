@@ -197,29 +197,28 @@ def build(runs: Sequence[Settings], seed: int) -> RBMEnsemble:
     return ensemble
 
 
+def side_by_side(runs: Sequence[Settings], at_once: int = 30) -> list[list[Settings]]:
+    """The runs in groups that can be trained side by side, of limited size, so that not much is lost with one."""
+    shapes: dict[Any, list[Settings]] = {}
+    for run in runs:
+        shapes.setdefault(run.shared, []).append(run)
+    return [group[i : i + at_once] for group in shapes.values() for i in range(0, len(group), at_once)]
+
+
 def train_all(
     runs: Sequence[Settings],
     keep: Callable[[list[dict[str, Any]]], None],
     seed: int,
     looks: int,
-    at_once: int = 30,
     checkpoints: Path | None = None,
     title: str = "",
     verbose: bool = True,
-) -> list[dict[str, Any]]:
+) -> None:
     """Trains any runs, those of one shape side by side, and hands over the records as they come."""
-    groups: dict[Any, list[Settings]] = {}
-    for run in runs:
-        groups.setdefault(run.shared, []).append(run)
-    records = []
-    for group in groups.values():
-        for start in range(0, len(group), at_once):
-            part = group[start : start + at_once]
-            done = train_group(part, seed, looks, checkpoints, title, verbose)
-            keep(done.records)
-            done.checkpoints.remove()
-            records += done.records
-    return records
+    for group in side_by_side(runs):
+        done = train_group(group, seed, looks, checkpoints, title, verbose)
+        keep(done.records)
+        done.checkpoints.remove()
 
 
 def _round(value: float) -> float | None:

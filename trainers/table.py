@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from trainers import paper
 from trainers.records import Records, claim
 from trainers.selection import select
 from trainers.settings import Settings
-from trainers.small_run import train_group
+from trainers.small_run import train_all, train_group
 
 TABLE_SEED = 100
 LOOKS = 400
@@ -74,7 +74,9 @@ def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
     ]
 
 
-def run_cell(cell: Cell, folder: Path, full: bool = False, verbose: bool = True) -> list[dict[str, Any]]:
+def run_cell(
+    cell: Cell, folder: Path, full: bool = False, verbose: bool = True, train: Callable[..., None] = train_all
+) -> list[dict[str, Any]]:
     """Chooses the parameters, trains the seeds, and keeps their records and the first one's distribution."""
     records = Records(folder / "table" / f"{cell.name}.jsonl")
     done = records.read()
@@ -82,7 +84,8 @@ def run_cell(cell: Cell, folder: Path, full: bool = False, verbose: bool = True)
     if len(done) >= seeds:
         return done
     owner = paper.METHODS[cell.method.parameters_of] if cell.parameters == "paper" else cell.method
-    settings = select(cell.problem, owner, effort_of(cell.problem, owner).updates, folder, full, verbose=verbose)
+    length = effort_of(cell.problem, owner).updates
+    settings = select(cell.problem, owner, length, folder, full, verbose=verbose, train=train)
     settings = dataclasses.replace(
         settings,
         negative_phase=cell.method.negative_phase,
@@ -115,6 +118,7 @@ def run_table(
     full: bool = False,
     verbose: bool = True,
     deadline: float = float("inf"),
+    train: Callable[..., None] = train_all,
 ) -> int:
     """Runs all cells that no other process is at; any number of processes may do so together.
 
@@ -125,6 +129,7 @@ def run_table(
         full: the paper's whole grid instead of successive halving.
         verbose: whether there is a progress line.
         deadline: time (as of `time.time`) after which no further cell is begun.
+        train: what trains the runs of the selection.
 
     Returns:
         The number of cells that are still to do, here or elsewhere.
@@ -140,6 +145,6 @@ def run_table(
         # Two cells that need the same selection are not worked on at once.
         with claim(folder / "checkpoints" / f"{cell.problem}-{owner}.lock") as ours:
             if ours:
-                run_cell(cell, folder, full, verbose)
+                run_cell(cell, folder, full, verbose, train)
                 left -= 1
     return left

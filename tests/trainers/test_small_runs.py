@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from trainers import checkpoints, paper, selection, small_run, table
+from trainers import checkpoints, paper, selection, small_run, table, tuning
 from trainers.records import Records
 from trainers.settings import Settings
 
@@ -100,7 +100,6 @@ def fake_training(best):
                 for run in runs
             ]
         )
-        return []
 
     return train, seen
 
@@ -150,3 +149,20 @@ def test_a_cell_of_the_table_from_beginning_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "run_cell", None)
     assert table.run_table(tmp_path, ["BS09"], ["CD_1", "WCD_1"]) == 0, "nothing is run again"
     assert table.run_table(tmp_path, ["BS16"], ["CD_1"], deadline=0.0) == 1, "nothing new is begun after the deadline"
+
+
+def test_tuner_trains_the_same_runs_as_the_plain_loop(tmp_path):
+    pytest.importorskip("keras_tuner", reason="the extra `tune` is not installed")
+    runs = [
+        dataclasses.replace(SHORT, hidden=hidden, learning_rate=rate) for hidden in (4, 9) for rate in (0.03, 0.001)
+    ]
+    plain, tuned = [], []
+    small_run.train_all(runs, plain.extend, seed=1, looks=4, verbose=False)
+    tuning.train_with_tuner(runs, tuned.extend, seed=1, looks=4, checkpoints=tmp_path, verbose=False)
+    key = [f.name for f in dataclasses.fields(Settings)]
+    assert sorted([[r[k] for k in key], r["min_kl"]] for r in tuned) == sorted(
+        [[r[k] for k in key], r["min_kl"]] for r in plain
+    )
+    # The search is finished: asked again, it trains nothing.
+    tuning.train_with_tuner(runs, tuned.extend, seed=1, looks=4, checkpoints=tmp_path, verbose=False)
+    assert len(tuned) == 4
