@@ -29,12 +29,37 @@ def _demo() -> int:
     return 0
 
 
-# Name of each command: what it does, its flags, and the function.
+def _train_dbn_flags() -> None:
+    flags.DEFINE_string("out", "dbn", "Folder for records, models and pictures; a run that was interrupted goes on here.")
+    flags.DEFINE_list("parts", "classifier,few_labels,autoencoder,generation", "What to do, one after the other.")
+    flags.DEFINE_integer("epochs", 10, "Epochs of pre-training for each layer.", lower_bound=0)
+    flags.DEFINE_integer("tuning_epochs", 30, "Epochs of fine-tuning.", lower_bound=1)
+    flags.DEFINE_integer("train_size", None, "Number of training images; all if not given.", lower_bound=100)
+    flags.DEFINE_integer("seeds", 5, "Seeds of the comparison with few labels.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Seed of everything else.")
+    flags.DEFINE_float("width", 1.0, "Width of the hidden layers, as a part of the full one.", lower_bound=0.001)
+    flags.DEFINE_integer("verbose", 2, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
+
+
+def _train_dbn() -> int:
+    from trainers import dbn
+
+    names = ("epochs", "tuning_epochs", "train_size", "seeds", "seed", "width")
+    dbn.run(FLAGS.out, FLAGS.parts, dbn.Settings(**{name: FLAGS[name].value for name in names}), FLAGS.verbose)
+    return 0
+
+
+# Name of each command, of one word or two: what it does, its flags, and the function.
 COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
     "demo": (
         "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 1 minute).",
         _demo_flags,
         _demo,
+    ),
+    "train dbn": (
+        "Pre-train Deep Belief Networks on MNIST, fine-tune them, and draw digits from them (about 1 hour on 2 cores).",
+        _train_dbn_flags,
+        _train_dbn,
     ),
 }
 
@@ -58,7 +83,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         sys.exit(0 if arguments else 2)
-    name = arguments[0]
+    words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
+    name, arguments = " ".join(arguments[:words]), arguments[words - 1 :]
     if name not in COMMANDS:
         print(f"wcd: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
         sys.exit(2)
