@@ -149,23 +149,30 @@ class RBMLayer(FittingModel):
             product_dtype=self.compute_dtype if mixed else None,
         )
 
-    def descend(self, gradient: Gradient) -> None:
-        """Hands the gradient to the optimizer, and lets the offsets of the centred gradient follow the data."""
-        pairs = [
-            (self.kernel, gradient.kernel),
-            (self.visible_bias, gradient.visible_bias),
-            (self.hidden_bias, gradient.hidden_bias),
-            *((variable, gradient.visible_unit[name]) for name, variable in self.visible_parameters.items()),
+    def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
+        """Each part of the gradient with its variable."""
+        return [
+            (gradient.kernel, self.kernel),
+            (gradient.visible_bias, self.visible_bias),
+            (gradient.hidden_bias, self.hidden_bias),
+            *((gradient.visible_unit[name], variable) for name, variable in self.visible_parameters.items()),
         ]
-        # Keras' optimizers undo the scaling that mixed precision asks for.
-        scaled = [(self.optimizer.scale_loss(g), v) for v, g in pairs if v.trainable]
-        self.optimizer.apply_gradients(scaled)
+
+    def move_offsets(self, gradient: Gradient) -> None:
+        """Lets the offsets of the centred gradient follow the data."""
         if gradient.data_means is not None:
             for offset, mean in (
                 (self.visible_offset, gradient.data_means.visible),
                 (self.hidden_offset, gradient.data_means.hidden),
             ):
                 offset.assign_add(self.centering_rate * (mean - offset))
+
+    def descend(self, gradient: Gradient) -> None:
+        """Hands the gradient to the optimizer, and lets the offsets of the centred gradient follow the data."""
+        # Keras' optimizers undo the scaling that mixed precision asks for.
+        scaled = [(self.optimizer.scale_loss(g), v) for g, v in self.gradient_pairs(gradient) if v.trainable]
+        self.optimizer.apply_gradients(scaled)
+        self.move_offsets(gradient)
 
     def centering_offsets(self) -> Offsets | None:
         return Offsets(self.visible_offset, self.hidden_offset) if self.centered else None

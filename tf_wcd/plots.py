@@ -111,3 +111,23 @@ def image_sheet(
     if title:
         axes.set_title(title)
     return figure
+
+
+def picture_sheet(images: Any, row_names: Sequence[str] | None = None) -> Figure:
+    """Pictures side by side, in rows, dark on light as ink on paper.
+
+    Args:
+        images: ``[rows, columns, height, width]``, grey levels from 0 (paper) to 1 (ink).
+        row_names: a name for each row, at its left.
+    """
+    images = np.asarray(images, "float64")
+    rows, columns, height, width = images.shape
+    # A pixel of margin around each picture.
+    framed = np.pad(images.clip(0, 1), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    sheet = framed.transpose(0, 2, 1, 3).reshape(rows * (height + 2), columns * (width + 2))
+    figure, (axes,) = new_figure(0.6 * columns + (0.8 if row_names else 0.0), 0.6 * rows)
+    axes.imshow(sheet, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([] if row_names is None else (np.arange(rows) + 0.5) * (height + 2) - 0.5, labels=row_names or [])
+    axes.tick_params(length=0)
+    return figure

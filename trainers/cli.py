@@ -57,7 +57,90 @@ def _reproduce() -> int:
     return min(reproduce.run(FLAGS.stage, work, FLAGS.jobs), 100)
 
 
-# Name of each command: what it does, its flags, and the function.
+def _train_dbn_flags() -> None:
+    flags.DEFINE_string(
+        "out", "dbn", "Folder for records, models and pictures; a run that was interrupted goes on here."
+    )
+    flags.DEFINE_list("parts", "classifier,few_labels,autoencoder,generation", "What to do, one after the other.")
+    flags.DEFINE_integer("epochs", 10, "Epochs of pre-training for each layer.", lower_bound=0)
+    flags.DEFINE_integer("tuning_epochs", 30, "Epochs of fine-tuning.", lower_bound=1)
+    flags.DEFINE_integer("train_size", None, "Number of training images; all if not given.", lower_bound=100)
+    flags.DEFINE_integer("seeds", 5, "Seeds of the comparison with few labels.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Seed of everything else.")
+    flags.DEFINE_float("width", 1.0, "Width of the hidden layers, as a part of the full one.", lower_bound=0.001)
+    flags.DEFINE_integer("verbose", 2, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
+
+
+def _train_dbn() -> int:
+    from trainers import dbn
+
+    names = ("epochs", "tuning_epochs", "train_size", "seeds", "seed", "width")
+    dbn.run(FLAGS.out, FLAGS.parts, dbn.Settings(**{name: FLAGS[name].value for name in names}), FLAGS.verbose)
+    return 0
+
+
+def _train_small_flags() -> None:
+    flags.DEFINE_string("out", "runs", "Folder for the records, the models and the picture.")
+    flags.DEFINE_enum("problem", "BS16", paper.PROBLEMS, "The small problem.")
+    flags.DEFINE_enum("method", "wcd", ["cd", "wcd", "pcd", "wpcd", "exact"], "The negative phase.")
+    flags.DEFINE_integer("gibbs_steps", 1, "Gibbs steps k at each update.", lower_bound=1)
+    flags.DEFINE_integer("hidden", 32, "Hidden units.", lower_bound=1)
+    flags.DEFINE_float("learning_rate", 0.05, "Learning rate at the start.", lower_bound=0)
+    flags.DEFINE_float("variance", 0.01, "Variance of the initial weights.", lower_bound=0)
+    flags.DEFINE_enum("schedule", "linear", ["linear", "constant"], "Whether the rate falls linearly to zero.")
+    flags.DEFINE_float("momentum", 0.9, "Momentum of SGD.", lower_bound=0, upper_bound=1)
+    flags.DEFINE_integer("updates", 200_000, "Updates.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 0, "States at each update; 0 for all.", lower_bound=0)
+    flags.DEFINE_integer(
+        "seeds", 1, "Models trained side by side, which differ by their random numbers.", lower_bound=1
+    )
+    flags.DEFINE_integer("seed", 0, "Seed.")
+
+
+def _train_small() -> int:
+    from trainers import one_run
+    from trainers.settings import Settings
+
+    settings = Settings(
+        FLAGS.problem,
+        FLAGS.method,
+        FLAGS.gibbs_steps,
+        FLAGS.hidden,
+        FLAGS.learning_rate,
+        FLAGS.variance,
+        FLAGS.schedule,
+        FLAGS.momentum,
+        FLAGS.updates,
+        FLAGS.batch_size,
+    )
+    one_run.run_small(settings, FLAGS.seeds, FLAGS.seed, Path(FLAGS.out))
+    return 0
+
+
+def _train_images_flags() -> None:
+    flags.DEFINE_string("out", "runs", "Folder for the records, the model and the pictures.")
+    flags.DEFINE_enum("data", "mnist", paper.IMAGES, "The set of images.")
+    flags.DEFINE_enum("method", "PCD", ["PCD", "WPCD"], "The negative phase.")
+    flags.DEFINE_float(
+        "minimum_ess", 0.0, "With WPCD: temper the weights to keep this part of the chains effective.", 0.0, 1.0
+    )
+    flags.DEFINE_float("learning_rate", 0.05, "Learning rate at the start; it falls linearly to zero.", lower_bound=0)
+    flags.DEFINE_integer("epochs", 20, "Passes over the training images.", lower_bound=1)
+    flags.DEFINE_bool("centered", True, "The centred gradient.")
+    flags.DEFINE_enum("units", "bernoulli", ["bernoulli", "spin"], "Units of both layers.")
+
+
+def _train_images() -> int:
+    from trainers import one_run
+    from trainers.large_sets import ImageSettings
+
+    method = f"WPCD, ESS >= {100 * FLAGS.minimum_ess:g}%" if FLAGS.minimum_ess else FLAGS.method
+    settings = ImageSettings(FLAGS.data, method, FLAGS.units, FLAGS.centered, FLAGS.learning_rate, FLAGS.epochs)
+    one_run.run_images(settings, Path(FLAGS.out))
+    return 0
+
+
+# Name of each command, of one word or two: what it does, its flags, and the function.
 COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
     "demo": (
         "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 1 minute).",
@@ -70,12 +153,27 @@ COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
         _reproduce_flags,
         _reproduce,
     ),
+    "train small": (
+        "Train one method on one small problem and look at its exact KL along the way (seconds to minutes).",
+        _train_small_flags,
+        _train_small,
+    ),
+    "train images": (
+        "Train one RBM on a set of images; evaluate it, and draw its samples and filters (minutes to hours).",
+        _train_images_flags,
+        _train_images,
+    ),
+    "train dbn": (
+        "Pre-train Deep Belief Networks on MNIST, fine-tune them, and draw digits from them (about 1 hour on 2 cores).",
+        _train_dbn_flags,
+        _train_dbn,
+    ),
 }
 
 
 def usage() -> str:
     lines = ["usage: wcd COMMAND [flags]", "", "commands:"]
-    lines += [f"  {name:<10} {text}" for name, (text, _, _) in COMMANDS.items()]
+    lines += [f"  {name:<12} {text}" for name, (text, _, _) in COMMANDS.items()]
     lines += [
         "",
         "wcd COMMAND --help lists a command's flags.",
@@ -92,7 +190,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         sys.exit(0 if arguments else 2)
-    name = arguments[0]
+    words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
+    name, arguments = " ".join(arguments[:words]), arguments[words - 1 :]
     if name not in COMMANDS:
         print(f"wcd: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
         sys.exit(2)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# The four sets of images.
+IMAGES = ("caltech101_silhouettes", "ocr_letters", "mnist", "fashion_mnist")
 # Problems trained in batches of 100 states; the others take all states at each update.
 BATCHED = ("Int12", "Mult3G", "Mult3D")
 BATCH_SIZE = 100

@@ -80,3 +80,41 @@ def test_unknown_unit_is_refused_by_name():
         units.get("binary")
     with pytest.raises(ValueError, match="Received: variance=-1"):
         units.Gaussian(variance=-1)
+
+
+@pytest.mark.parametrize("base", ["bernoulli", "spin"])
+def test_labelled_units_equal_sums_over_their_states(base):
+    unit = units.Labelled(base, classes=3)
+    own = np.array([[a, b] for a in units.get(base).values for b in units.get(base).values])
+    states = np.array([[*pair, *label] for pair in own for label in np.eye(3)])
+    field = np.array([[0.7, -0.4, 1.2, -0.3, 0.1], [-2.0, 0.3, 0.0, 2.0, -1.0]])
+    weights = np.exp(field @ states.T)
+    tensor = tf.constant(field)
+    np.testing.assert_allclose(unit.total_cumulant(tensor), np.log(weights.sum(1)), rtol=1e-12)
+    np.testing.assert_allclose(tf.reduce_sum(unit.cumulant(tensor), -1), np.log(weights.sum(1)), rtol=1e-12)
+    probabilities = weights / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(unit.mean(tensor), probabilities @ states, rtol=1e-12)
+    np.testing.assert_allclose(unit.mean(unit.field_of(unit.mean(tensor))), unit.mean(tensor), rtol=1e-9)
+    # Samples: every state as often as its probability says.
+    n = 200_000
+    rng = np.random.default_rng(0)
+    for row, chances in zip(field, probabilities, strict=True):
+        drawn = unit.sample(
+            tf.broadcast_to(tf.constant(row), [n, 5]), tf.constant(rng.uniform(1e-9, 1 - 1e-9, (n, 5)))
+        ).numpy()
+        counts = np.array([(drawn == state).all(1).sum() for state in states])
+        assert counts.sum() == n
+        assert np.all(np.abs(counts / n - chances) < 4 * np.sqrt(chances * (1 - chances) / n) + 1e-9)
+
+
+def test_labelled_units_are_saved_and_compared_by_their_settings():
+    unit = units.Labelled("spin", 4)
+    assert units.Labelled.from_config(unit.get_config()) == unit
+    assert unit != units.Labelled("bernoulli", 4)
+    for arguments, message in (
+        (("gaussian", 3), r"Received: base='gaussian'"),
+        (("spin", 1), r"Received: classes=1"),
+        (("spin", 2.5), r"Received: classes=2.5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            units.Labelled(*arguments)

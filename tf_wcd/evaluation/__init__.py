@@ -5,12 +5,14 @@ from tf_wcd.evaluation.exact import MAX_UNITS, kl_divergence, log_partition, log
 from tf_wcd.evaluation.likelihood import LogLikelihood, log_likelihood
 from tf_wcd.evaluation.parzen import parzen_bandwidth, parzen_log_likelihood
 from tf_wcd.evaluation.pseudo import PseudoLogLikelihood, pseudo_log_likelihood
+from tf_wcd.evaluation.variational import VariationalBound, variational_bound
 
 __all__ = [
     "MAX_UNITS",
     "AnnealedLogPartition",
     "LogLikelihood",
     "PseudoLogLikelihood",
+    "VariationalBound",
     "annealed_log_partition",
     "kl_divergence",
     "log_likelihood",
@@ -19,4 +21,5 @@ __all__ = [
     "parzen_bandwidth",
     "parzen_log_likelihood",
     "pseudo_log_likelihood",
+    "variational_bound",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from tf_wcd.units.base import Unit
 from tf_wcd.units.bernoulli import Bernoulli
 from tf_wcd.units.gaussian import Gaussian
+from tf_wcd.units.labelled import Labelled
 from tf_wcd.units.spin import Spin
 
-__all__ = ["Bernoulli", "Gaussian", "Spin", "Unit", "get"]
+__all__ = ["Bernoulli", "Gaussian", "Labelled", "Spin", "Unit", "get"]
 
 _BY_NAME = {unit.name: unit for unit in (Bernoulli, Spin, Gaussian)}
 

@@ -1,0 +1,5 @@
+"""Deep Belief Networks."""
+
+from tf_wcd.dbn.model import DBN
+
+__all__ = ["DBN"]

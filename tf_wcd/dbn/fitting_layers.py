@@ -1,0 +1,63 @@
+"""Whether layers fit on each other: found out before any training, with both layers named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tf_wcd.ensemble import RBMEnsemble
+from tf_wcd.layer import RBMLayer
+from tf_wcd.units import Labelled
+
+
+def check_layers(layers: Any) -> list[RBMLayer]:
+    """The layers of a stack, checked for their kinds of units and, as far as they are known, their sizes."""
+    if not isinstance(layers, Sequence) or not layers:
+        raise ValueError(f"`layers` must be a list of at least one RBMLayer. Received: layers={layers!r}")
+    for number, layer in enumerate(layers):
+        if not isinstance(layer, RBMLayer) or isinstance(layer, RBMEnsemble):
+            raise ValueError(f"Every layer of a DBN must be an RBMLayer. Received: {layer!r} as layer {number}")
+    if len({id(layer) for layer in layers}) < len(layers):
+        raise ValueError(
+            f"A layer can be in a DBN only once. Received: layers named {[layer.name for layer in layers]}"
+        )
+    for number, (below, above) in enumerate(zip(layers[:-1], layers[1:], strict=True)):
+        if isinstance(below.visible_unit, Labelled):
+            raise ValueError(
+                f"Labels can be joined to the top layer only, {layers[-1].name!r}. "
+                f"Received: labelled visible units in layer {number}, {below.name!r}"
+            )
+        _check_pair(number, below, above)
+    return list(layers)
+
+
+def widths_of(layers: Sequence[RBMLayer], width: int) -> list[int]:
+    """Number of visible units of each layer, where the data have the given width (without labels)."""
+    widths = [width, *(layer.units for layer in layers[:-1])]
+    widths[-1] += labels_of(layers[-1])
+    return widths
+
+
+def labels_of(top: RBMLayer) -> int:
+    """Number of labels joined to a layer; 0 without labels."""
+    return top.visible_unit.classes if isinstance(top.visible_unit, Labelled) else 0
+
+
+def _check_pair(number: int, below: RBMLayer, above: RBMLayer) -> None:
+    here = f"layer {number + 1}, {above.name!r}, does not fit on layer {number}, {below.name!r}"
+    unit = above.visible_unit
+    kind = unit.base if isinstance(unit, Labelled) else unit.name
+    if kind != below.hidden_unit.name:
+        raise ValueError(
+            f"The visible units of a layer are the hidden units of the layer below it: {here}. "
+            f"Received: {below.hidden_unit.name!r} hidden units in {below.name!r} and {kind!r} visible units in "
+            f"{above.name!r}"
+        )
+    expected = below.units + labels_of(above)
+    if above.built and above.num_visible != expected:
+        labels = f" and {labels_of(above)} labels" if labels_of(above) else ""
+        raise ValueError(
+            f"A layer has one visible unit for each hidden unit of the layer below it: {here}. "
+            f"Received: {below.units} hidden units in {below.name!r}{labels}, and {above.num_visible} visible units in "
+            f"{above.name!r}"
+        )

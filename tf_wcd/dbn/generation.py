@@ -1,0 +1,80 @@
+"""Sampling from a Deep Belief Network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import data_checks
+from tf_wcd.dbn.passes import Downward, keyed_uniforms, number_of_labels, pass_down, pass_up, run_top
+from tf_wcd.dbn.streams import one_hot
+from tf_wcd.gibbs import random_visible
+from tf_wcd.machine import Machine
+from tf_wcd.random_bits import subkey
+
+if TYPE_CHECKING:
+    from tf_wcd.dbn.model import DBN
+
+# Purposes of random numbers, each with a key of its own.
+_TOP, _DOWN, _START, _UP = range(4)
+
+
+def generate(
+    top: Machine,
+    below: Sequence[Machine],
+    visible: tf.Tensor,
+    held: tf.Tensor | None,
+    steps: tf.Tensor,
+    key: tf.Tensor,
+) -> Downward:
+    """Gibbs sampling in the top RBM from the given states, and one pass down.
+
+    Args:
+        top: the top machine.
+        below: the generative machines below it, from the bottom.
+        visible: ``[rows, n]`` states of the top machine's visible units, labels included.
+        held: ``[rows, n]``, true where they stay as they are; ``None`` if all move.
+        steps: Gibbs steps.
+        key: uint32 [2].
+    """
+    chains = run_top(top, visible, held, steps, keyed_uniforms(subkey(key, _TOP)))
+    labels = number_of_labels(top)
+    if labels:
+        chains = Downward(*(part[:, :-labels] for part in chains))
+    return pass_down(below, chains.visible, keyed_uniforms(subkey(key, _DOWN))) if below else chains
+
+
+def start_of_top(
+    dbn: DBN, num_samples: int, gibbs_steps: int, labels: Any, initial: Any, key: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
+    """Checks the arguments of `DBN.sample` and makes those of `generate`: states, mask of held units, steps."""
+    for name, value, least in (("num_samples", num_samples, 1), ("gibbs_steps", gibbs_steps, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+    machines = dbn.machines()
+    top, rows = machines[-1], int(num_samples)
+    dtype = top.kernel.dtype
+    visible = random_visible(top, rows, subkey(key, _START), draw=0)
+    if initial is not None:
+        data = np.atleast_2d(np.asarray(initial))
+        if len(data) not in (1, rows):
+            raise ValueError(f"`initial` must have one row or {rows}. Received: shape {data.shape}")
+        data = data_checks.check_visible(data, dbn.data_unit, dbn.num_visible, "initial", dtype.as_numpy_dtype)
+        data = tf.constant(np.broadcast_to(data, [rows, dbn.num_visible]))
+        up = pass_up(machines[:-1], data, keyed_uniforms(subkey(key, _UP)))[-1]
+        visible = tf.concat([up, visible[:, visible.shape[1] - dbn.classes :]], axis=1)
+    held = None
+    if labels is not None:
+        if not dbn.classes:
+            raise ValueError(
+                "The top layer has no labels: give it visible_type=tf_wcd.units.Labelled(kind, classes). "
+                f"Received: labels of type {type(labels).__name__}"
+            )
+        numbers = np.asarray(labels)
+        wanted = one_hot(np.full(rows, numbers) if numbers.ndim == 0 else numbers, dbn.classes, rows, dtype.name)
+        visible = tf.concat([visible[:, : -dbn.classes], wanted], axis=1)
+        held = tf.broadcast_to(tf.range(top.num_visible) >= top.num_visible - dbn.classes, visible.shape)
+    return visible, held, tf.constant(int(gibbs_steps))

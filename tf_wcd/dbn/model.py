@@ -1,0 +1,373 @@
+"""DBN: a stack of RBMs as one generative model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import data_checks
+from tf_wcd.dbn import networks, pretraining
+from tf_wcd.dbn.fitting_layers import check_layers, labels_of, widths_of
+from tf_wcd.dbn.generation import generate, start_of_top
+from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
+from tf_wcd.dbn.streams import stream_of
+from tf_wcd.dbn.up_down import UpDownModel
+from tf_wcd.layer import RBMLayer
+from tf_wcd.machine import Machine
+from tf_wcd.random_bits import key_of
+from tf_wcd.training import CompiledFunctions
+from tf_wcd.units import Labelled, Unit
+
+ROWS_AT_A_TIME = 1000
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class DBN(UpDownModel):
+    """A Deep Belief Network: a stack of RBMs, of which the top one stays an RBM and the others point downwards.
+
+    The units of layer i + 1 are the hidden units of the i-th RBM and the visible units of the next. `pretrain` trains the
+    RBMs one after the other, from the bottom. `sample` draws from the model: Gibbs sampling in the top RBM, then one pass
+    down. `classifier` and `autoencoder` make ordinary Keras models of it for back-propagation. `fit` trains all
+    layers together as a generative model, with the up-down algorithm (contrastive wake-sleep).
+
+    Called on data, it gives the expected hidden units of the top RBM, where each layer hands its expectations to the
+    next.
+
+    To join labels to the units that the top RBM sees, give it ``visible_type=tf_wcd.units.Labelled(kind, classes)``. Then
+    `pretrain` takes labels ``y``, `sample` draws pictures of given classes, and `label_log_prob` classifies.
+
+    Args:
+        layers: `RBMLayer`s, from the bottom, each compiled with an optimizer of its own before `pretrain`.
+
+    Attributes:
+        rbms: the layers.
+
+    Example:
+
+    >>> x = np.random.default_rng(0).integers(0, 2, (200, 6))
+    >>> dbn = DBN([tf_wcd.RBMLayer(5, seed=0), tf_wcd.RBMLayer(4, seed=1)])
+    >>> for rbm in dbn.rbms:
+    ...     rbm.compile(keras.optimizers.SGD(0.05))
+    >>> histories = dbn.pretrain(x, epochs=3, batch_size=20, verbose=0)
+    >>> [len(history.history["reconstruction_error"]) for history in histories]
+    [3, 3]
+    >>> dbn.sample(7, gibbs_steps=10, seed=0).shape
+    TensorShape([7, 6])
+    """
+
+    def __init__(self, layers: Sequence[RBMLayer], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rbms = check_layers(layers)
+        self.classes = labels_of(self.rbms[-1])
+        self.progress = PretrainingCount(len(self.rbms), name="pretraining", dtype="float32")
+        self._compiled = CompiledFunctions()
+
+    # Structure
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) != 2 or not input_shape[-1]:
+            raise ValueError(
+                f"The input of a DBN must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
+            )
+        check_layers(self.rbms)
+        for rbm, width in zip(self.rbms, widths_of(self.rbms, int(input_shape[-1])), strict=True):
+            if not rbm.built:
+                rbm.build((None, width))
+            elif rbm.num_visible != width:
+                raise ValueError(f"Layer {rbm.name!r} has {rbm.num_visible} visible units. Received: {width} columns")
+        self.num_visible = int(input_shape[-1])
+        if not self.progress.built:
+            self.progress.build(None)
+        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: self.num_visible})
+        self.built = True
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        for rbm in self.rbms[:-1]:
+            inputs = rbm(inputs)
+        top = self.rbms[-1]
+        return top_hidden_mean(top.machine(), inputs) if self.classes else top(inputs)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        return (*input_shape[:-1], self.rbms[-1].units)
+
+    @property
+    def data_unit(self) -> Unit:
+        """The kind of units of the data, labels aside."""
+        unit = self.rbms[0].visible_unit
+        return unit.base_unit if isinstance(unit, Labelled) else unit
+
+    def machines(self) -> list[Machine]:
+        """The RBMs as they read data upwards: the recognition weights, and the top RBM."""
+        self._require_built()
+        return [rbm.machine() for rbm in self.rbms]
+
+    def initialize_transposed(self, layer: int) -> None:
+        """Makes a layer the mirror image of the one below: the kernel transposed, and the biases exchanged.
+
+        The layer needs as many hidden units as the layer below has visible ones, of the same kind. The model's
+        distribution and its variational bound then are what they were without the layer, and better training of
+        the layer can only raise the bound (Hinton, Osindero and Teh 2006).
+
+        Args:
+            layer: number of the layer, at least 1.
+        """
+        self._require_built()
+        if not 1 <= layer < len(self.rbms):
+            raise ValueError(f"`layer` must be in 1 .. {len(self.rbms) - 1}. Received: layer={layer!r}")
+        below, above = self.rbms[layer - 1], self.rbms[layer]
+        kinds = below.visible_unit.name, above.hidden_unit.name
+        if labels_of(above) or below.num_visible != above.units or kinds[0] != kinds[1]:
+            raise ValueError(
+                f"The hidden units of {above.name!r} must be as the visible units of {below.name!r}, without labels. "
+                f"Received: {above.units} {kinds[1]!r} and {below.num_visible} {kinds[0]!r} units"
+            )
+        above.kernel.assign(tf.transpose(below.kernel))
+        above.visible_bias.assign(below.hidden_bias)
+        above.hidden_bias.assign(below.visible_bias)
+
+    # Greedy training
+
+    def pretrain(
+        self,
+        x: Any,
+        y: Any = None,
+        epochs: int | Sequence[int] = 1,
+        batch_size: int = 32,
+        callbacks: Any = None,
+        inputs: str = "probabilities",
+        sample_weight: Any = None,
+        steps_per_epoch: int | None = None,
+        initial_layer: int | None = None,
+        layer_callbacks: Mapping[int, Any] | None = None,
+        verbose: int | str = "auto",
+    ) -> list[keras.callbacks.History]:
+        """Trains the RBMs one after the other, each on what the trained layers below make of the data.
+
+        The inputs of a layer are computed from the data batch by batch, and never stored. The model counts the epochs
+        that each layer has done, and saves the counts: after an interruption, or on a model that was saved at any epoch
+        and loaded again, the same call goes on where the training was.
+
+        Args:
+            x: an array ``[examples, visible units]``, or a `tf.data.Dataset` of batches ``x``, ``(x, y)`` or
+                ``(x, y, sample_weight)``. Arrays are shuffled and repeated without a seam: an epoch has as many full
+                batches as cover them.
+            y: labels of an array, class numbers or one-hot, where the top layer has labels; ignored otherwise.
+            epochs: epochs of each layer *in all*, those of earlier calls included: one number, or one for each layer.
+                ``(10, 0)`` trains the first layer and stops.
+            batch_size: examples in a batch of an array.
+            callbacks: Keras callbacks for the whole: their ``model`` is the DBN, epochs are counted through all layers,
+                and the logs say which ``layer`` it is. ``ModelCheckpoint("dbn.keras")`` keeps the whole model.
+            inputs: what a layer hands to the next: ``"probabilities"`` (its expectations) or ``"samples"``. The
+                variational bound is a statement about samples; probabilities are less noisy.
+            sample_weight: weight of each example of an array, rescaled to mean one.
+            steps_per_epoch: batches in an epoch of an endless data set.
+            initial_layer: first layer to train; ``None`` for the highest one that was begun.
+            layer_callbacks: callbacks for single layers, by their number: there ``model`` is the RBM. `EarlyStopping` here
+                ends the training of the layer, not of the whole.
+            verbose: 0 silent, 1 progress bar, 2 one line for each epoch; ``"auto"`` is 1.
+
+        Returns:
+            One Keras history for each layer, of the epochs of this call.
+        """
+        each = pretraining.check_epochs(epochs, len(self.rbms))
+        pretraining.check_inputs(inputs)
+        check_layers(self.rbms)
+        if self.untied:
+            raise ValueError(
+                "Up-down training has given the layers generative weights of their own, which pre-training would not "
+                "change. Pre-train before `fit`."
+            )
+        for rbm in self.rbms:
+            if not rbm.compiled:
+                raise ValueError(f"Compile every layer before pre-training. Received: {rbm.name!r}, not compiled")
+        width = self.num_visible if self.built else None
+        stream = stream_of(
+            x, y, sample_weight, batch_size, steps_per_epoch,
+            self.data_unit, width, self.classes, self.rbms[0].variable_dtype,
+        )  # fmt: skip
+        self._build_for(x)
+        begun = [number for number in range(len(self.rbms)) if self.epochs_done(number)]
+        start = max(begun, default=0) if initial_layer is None else initial_layer
+        if not 0 <= start < len(self.rbms):
+            raise ValueError(f"`initial_layer` must be in 0 .. {len(self.rbms) - 1}. Received: {initial_layer!r}")
+        show = 1 if verbose == "auto" else int(verbose)
+        return pretraining.pretrain(self, stream, each, inputs, start, callbacks, layer_callbacks, show)
+
+    def epochs_done(self, layer: int) -> int:
+        """Epochs of pre-training that a layer has done."""
+        return int(self.progress.epochs.numpy()[layer]) if self.progress.built else 0
+
+    def count_epochs(self, layer: int, epochs: int) -> None:
+        """Notes that a layer has done so many epochs."""
+        counts = self.progress.epochs.numpy()
+        counts[layer] = epochs
+        self.progress.epochs.assign(counts)
+
+    # The generative model
+
+    def sample(
+        self,
+        num_samples: int,
+        gibbs_steps: int = 1000,
+        labels: Any = None,
+        initial: Any = None,
+        probabilities: bool = False,
+        seed: int | None = None,
+    ) -> tf.Tensor:
+        """Data from the model: Gibbs sampling in the top RBM, then one pass down.
+
+        Args:
+            num_samples: number of chains; each gives one sample.
+            gibbs_steps: steps of each chain in the top RBM, 0 or more.
+            labels: class of each sample, where the top layer has labels: one number for all, ``[num_samples]`` numbers,
+                or one-hot rows. They are held fixed. Without them the labels are drawn like all other units.
+            initial: data ``[num_samples, visible units]``, or one row for all, that the chains start from, after a
+                random pass up; random states of the top RBM if not given.
+            probabilities: give the expectations of the data given the layer above, instead of states: pictures without
+                the noise of the last draw.
+            seed: an integer for reproducible samples; if not given, each call draws new ones.
+
+        Returns:
+            ``[num_samples, visible units]``.
+        """
+        self._require_built()
+        key = self._key(seed)
+        start = start_of_top(self, num_samples, gibbs_steps, labels, initial, key)
+        if self._compiled.sample is None:
+            self._compiled.sample = tf.function(
+                lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains),
+                jit_compile=True,
+                autograph=False,
+            )
+        drawn = self._compiled.sample(*start, key)
+        return drawn.probability if probabilities else drawn.visible
+
+    def label_log_prob(self, x: Any) -> tf.Tensor:
+        """Logarithm of the probability of each label, by the free energies of the top RBM.
+
+        The data go up as expectations, and the top RBM compares the labels exactly: log softmax(-F(units, label)).
+
+        Args:
+            x: ``[n, visible units]``.
+
+        Returns:
+            ``[n, classes]``.
+        """
+        if not self.classes:
+            raise ValueError(
+                "The top layer has no labels: give it visible_type=tf_wcd.units.Labelled(kind, classes). "
+                f"Received: visible_type={self.rbms[-1].visible_unit.name!r}"
+            )
+        x = self._check(x)
+        machines = self.machines()
+        parts = []
+        for start in range(0, len(x), ROWS_AT_A_TIME):
+            states = pass_up(machines[:-1], tf.constant(x[start : start + ROWS_AT_A_TIME]))[-1]
+            parts.append(tf.nn.log_softmax(label_log_weights(machines[-1], states)))
+        return tf.concat(parts, axis=0)
+
+    def reconstruct(self, x: Any) -> tf.Tensor:
+        """Expectations carried up to the top hidden units and down again, ``[n, visible units]``."""
+        return networks.reconstruction(self.machines(), self.generative_machines(), tf.constant(self._check(x)))
+
+    # Models for back-propagation
+
+    def classifier(self, num_classes: int, share: bool = False, dropout: float = 0.0) -> keras.Model:
+        """A Keras model that starts from the pre-trained layers and ends in logits of the classes.
+
+        Args:
+            num_classes: number of classes.
+            share: use the RBMs themselves as layers, so that back-propagation changes them, instead of ordinary dense
+                layers with copies of their weights.
+            dropout: part of the units of each layer that are left out while training.
+
+        Returns:
+            A model from ``[batch, visible units]`` to logits ``[batch, num_classes]``, not compiled. Train it with
+            ``SparseCategoricalCrossentropy(from_logits=True)``.
+        """
+        self._require_built()
+        return networks.classifier(self, num_classes, share, dropout)
+
+    def autoencoder(self, share: bool = False) -> keras.Model:
+        """A Keras model that encodes data to the top hidden units and decodes them, unrolled from the RBMs.
+
+        Args:
+            share: use the weights of the RBMs themselves, upwards and downwards the same, instead of copies that are free
+                to differ.
+
+        Returns:
+            A model from ``[batch, visible units]`` to the same, not compiled. Its layers ``encoder`` and ``decoder`` are
+            models too, if the weights are copies.
+        """
+        self._require_built()
+        return networks.autoencoder(self, share)
+
+    # Helpers
+
+    def _require_built(self) -> None:
+        if not self.built:
+            raise ValueError(
+                "The DBN does not know its number of visible units yet: "
+                "pre-train it, call it, or use `build((None, visible units))`."
+            )
+
+    def _build_for(self, x: Any) -> None:
+        if not self.built:
+            spec = x.element_spec if isinstance(x, tf.data.Dataset) else np.asarray(x)
+            first = spec[0] if isinstance(spec, tuple) else spec
+            if len(first.shape) != 2 or first.shape[-1] is None:
+                raise ValueError(
+                    f"Batches must have the shape [examples, visible units]. Received: shape {tuple(first.shape)}"
+                )
+            self.build((None, int(first.shape[-1])))
+
+    def _check(self, x: Any) -> np.ndarray:
+        width = self.num_visible if self.built else None
+        x = data_checks.check_visible(x, self.data_unit, width, dtype=self.rbms[0].variable_dtype)
+        self._build_for(x)
+        return x
+
+    def _key(self, seed: int | None) -> tf.Tensor:
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
+            raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
+        top = self.rbms[-1].sampling_seed_generator
+        return key_of(top.next() if seed is None else tf.constant([int(seed), 0], tf.int64))
+
+    # Saving
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "layers": [keras.saving.serialize_keras_object(rbm) for rbm in self.rbms]}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> DBN:
+        layers = [
+            keras.saving.deserialize_keras_object(layer, custom_objects=custom_objects) for layer in config["layers"]
+        ]
+        return cls(**{**config, "layers": layers})
+
+    def get_build_config(self) -> dict[str, Any]:
+        return {"input_shape": [None, self.num_visible], "untied": self.untied}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        self.build(tuple(config["input_shape"]))
+        if config.get("untied"):
+            self.untie()
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PretrainingCount(keras.layers.Layer):
+    """How many epochs of pre-training each layer has done, as a variable that is saved with the model."""
+
+    def __init__(self, layers: int, **kwargs: Any) -> None:
+        super().__init__(trainable=False, **kwargs)
+        self.num_layers = layers
+
+    def build(self, input_shape: Any) -> None:
+        self.epochs = self.add_weight(
+            shape=(self.num_layers,), initializer="zeros", dtype="int32", trainable=False, name="epochs"
+        )
+        self.built = True

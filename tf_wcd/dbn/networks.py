@@ -1,0 +1,168 @@
+"""Ordinary Keras models that start from pre-trained layers, for back-propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd.dbn.fitting_layers import labels_of
+from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
+from tf_wcd.layer import RBMLayer
+from tf_wcd.machine import Machine
+from tf_wcd.units import Bernoulli, Gaussian, Spin, Unit
+
+if TYPE_CHECKING:
+    from tf_wcd.dbn.model import DBN
+
+# The mean of each kind of units, as Keras calls it.
+ACTIVATIONS: dict[type[Unit], str] = {Bernoulli: "sigmoid", Spin: "tanh", Gaussian: "linear"}
+
+
+def classifier(dbn: DBN, num_classes: int, share: bool, dropout: float) -> keras.Model:
+    """See `DBN.classifier`."""
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
+        raise ValueError(f"`num_classes` must be an integer of at least 2. Received: num_classes={num_classes!r}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
+    if share and dbn.classes:
+        return _labelled_classifier(dbn, int(num_classes), dropout)
+    outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
+    for rbm in dbn.rbms:
+        outputs = rbm(outputs) if share else upward(rbm)(outputs)
+        outputs = keras.layers.Dropout(dropout)(outputs) if dropout else outputs
+    outputs = keras.layers.Dense(num_classes, name="logits", dtype="float32")(outputs)
+    return keras.Model(inputs, outputs, name="classifier")
+
+
+def _labelled_classifier(dbn: DBN, num_classes: int, dropout: float) -> keras.Model:
+    """The free energies of the top RBM with each label as logits, over the layers of the DBN themselves."""
+    if num_classes != dbn.classes:
+        raise ValueError(f"The top layer has {dbn.classes} labels. Received: num_classes={num_classes}")
+    outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
+    for rbm in dbn.rbms[:-1]:
+        outputs = rbm(outputs)
+        outputs = keras.layers.Dropout(dropout)(outputs) if dropout else outputs
+    return keras.Model(inputs, LabelLogits(dbn.rbms[-1], name="logits")(outputs), name="classifier")
+
+
+def autoencoder(dbn: DBN, share: bool) -> keras.Model:
+    """See `DBN.autoencoder`."""
+    if dbn.classes:
+        raise ValueError("An autoencoder has no place for labels. Received: a DBN with labelled visible units on top")
+    if share:
+        return TiedAutoencoder(dbn.rbms, name="autoencoder")
+    encoder = keras.Sequential([keras.Input((dbn.num_visible,)), *map(upward, dbn.rbms)], name="encoder")
+    kernels = [*(np.asarray(machine.kernel) for machine in dbn.generative_machines()), dbn.rbms[-1].kernel.numpy()]
+    layers = [downward(rbm, kernel) for rbm, kernel in zip(dbn.rbms, kernels, strict=True)]
+    decoder = keras.Sequential([keras.Input((dbn.rbms[-1].units,)), *reversed(layers)], name="decoder")
+    inputs = keras.Input((dbn.num_visible,), name="visible")
+    return keras.Model(inputs, decoder(encoder(inputs)), name="autoencoder")
+
+
+def upward(rbm: RBMLayer) -> keras.layers.Dense:
+    """E[h | x] of an RBM as an ordinary dense layer with a copy of its weights; labels are left out."""
+    kernel = rbm.kernel.numpy()
+    labels = labels_of(rbm)
+    return _dense(
+        kernel[:-labels] if labels else kernel, rbm.hidden_bias.numpy(), rbm.hidden_unit, f"{rbm.name}_up", rbm
+    )
+
+
+def downward(rbm: RBMLayer, kernel: np.ndarray) -> keras.layers.Dense:
+    """E[x | h] of an RBM as an ordinary dense layer with a copy of its weights."""
+    weights, bias = np.swapaxes(kernel, 0, 1), rbm.visible_bias.numpy()
+    if isinstance(rbm.visible_unit, Gaussian):
+        # The mean is the variance times the field: a linear unit with the variance in its weights.
+        variance = np.asarray(rbm.machine().visible.mean(tf.ones([1, rbm.num_visible])))[0]
+        weights, bias = weights * variance, bias * variance
+    return _dense(weights, bias, rbm.visible_unit, f"{rbm.name}_down", rbm)
+
+
+def _dense(kernel: np.ndarray, bias: np.ndarray, unit: Unit, name: str, rbm: RBMLayer) -> keras.layers.Dense:
+    activation: str | Callable[..., Any] = ACTIVATIONS.get(type(unit), unit.mean)
+    layer = keras.layers.Dense(kernel.shape[1], activation=activation, name=name, dtype=rbm.dtype_policy)
+    layer.build((None, kernel.shape[0]))
+    layer.set_weights([kernel, bias])
+    return layer
+
+
+def reconstruction(recognition: Sequence[Machine], generative: Sequence[Machine], visible: tf.Tensor) -> tf.Tensor:
+    """Expectations carried up to the top hidden units and down again.
+
+    Args:
+        recognition: all machines, the top one included.
+        generative: those below the top one.
+        visible: ``[rows, n_v]``.
+    """
+    top = recognition[-1]
+    states = top_hidden_mean(top, pass_up(recognition[:-1], visible)[-1])
+    states = top.visible.mean(top.visible_field(states))
+    if generative:
+        states = states[:, : generative[-1].num_hidden]
+    for machine in reversed(generative):
+        states = machine.visible.mean(machine.visible_field(states))
+    return states[:, : visible.shape[1]]
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class TiedAutoencoder(keras.Model):
+    """An autoencoder over the RBMs themselves: the decoder is the encoder transposed.
+
+    Args:
+        layers: the `RBMLayer`s, from the bottom, built.
+    """
+
+    def __init__(self, layers: Sequence[RBMLayer], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rbms = list(layers)
+
+    def build(self, input_shape: Any) -> None:
+        self.built = True
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        machines = [rbm.machine() for rbm in self.rbms]
+        return reconstruction(machines, machines[:-1], inputs)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        return tuple(input_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "layers": [keras.saving.serialize_keras_object(rbm) for rbm in self.rbms]}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> TiedAutoencoder:
+        layers = [
+            keras.saving.deserialize_keras_object(layer, custom_objects=custom_objects) for layer in config["layers"]
+        ]
+        return cls(**{**config, "layers": layers})
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class LabelLogits(keras.layers.Layer):
+    """Logits of the labels of an RBM given its other visible units: -F with each label.
+
+    Args:
+        rbm: a built `RBMLayer` with labelled visible units.
+    """
+
+    def __init__(self, rbm: RBMLayer, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rbm = rbm
+        self.built = True
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        return label_log_weights(self.rbm.machine(), tf.cast(inputs, self.rbm.variable_dtype))
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        return (*input_shape[:-1], labels_of(self.rbm))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rbm": keras.saving.serialize_keras_object(self.rbm)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> LabelLogits:
+        return cls(**{**config, "rbm": keras.saving.deserialize_keras_object(config["rbm"])})

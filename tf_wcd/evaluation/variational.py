@@ -1,0 +1,233 @@
+"""A lower bound on the log-likelihood of data under a Deep Belief Network.
+
+With the recognition distribution Q of the hidden layers given the data, and H its entropy,
+
+    log P(x) >= E_Q[log P(x | h_1) + log P(h_1 | h_2) + ... + log P_top(h_top)] + H(Q)
+
+where h_top are the visible units of the top RBM. Equality holds where Q is the true posterior: for one RBM, and for two of
+which the second is the first one transposed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd.data_checks import check_visible
+from tf_wcd.dbn.passes import draw, keyed_uniforms, label_log_weights, number_of_labels
+from tf_wcd.dbn.streams import one_hot
+from tf_wcd.enumeration import all_states
+from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
+from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, log_partition, smaller_side
+from tf_wcd.machine import Machine
+from tf_wcd.random_bits import subkey
+from tf_wcd.units import Unit
+
+if TYPE_CHECKING:
+    from tf_wcd.dbn.model import DBN
+
+MAX_ENUMERATED = 12
+ROWS_AT_A_TIME = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class VariationalBound:
+    """A lower bound on the mean log-likelihood in nats, and how it was found.
+
+    Attributes:
+        mean: the bound, mean over the examples.
+        values: float64 ``[n]``, for each example.
+        standard_error: of ``mean``, from the samples of the hidden layers and the error of log Z; 0 where both are
+            exact. It does not include the choice of the examples.
+        method: ``"exact"`` or ``"sampled"``: the expectation over the hidden layers.
+        log_partition: log Z of the top RBM.
+        log_partition_method: ``"exact"`` or ``"annealed"``.
+        lower: the bound with the upper bound on log Z: still a lower bound in expectation.
+        annealed: all estimates of log Z, where they were made. ``mean`` uses its ``estimate``, which is too low on
+            average and so flatters the model.
+    """
+
+    mean: float
+    values: np.ndarray = dataclasses.field(repr=False)
+    standard_error: float
+    method: str
+    log_partition: float
+    log_partition_method: str
+    lower: float
+    annealed: AnnealedLogPartition | None = None
+
+
+def variational_bound(
+    dbn: DBN,
+    x: Any,
+    labels: Any = None,
+    *,
+    samples: int = 10,
+    exact: bool | None = None,
+    max_units: int = MAX_UNITS,
+    seed: int = 0,
+    **annealing: Any,
+) -> VariationalBound:
+    """A lower bound on log P(x), or on log P(x, label).
+
+    Args:
+        dbn: a built `DBN`.
+        x: states ``[n, visible units]``.
+        labels: where the top layer has labels: those of the examples, for a bound on log P(x, label). Without them the
+            labels are summed over.
+        samples: samples of the hidden layers for each example, where they are not enumerated.
+        exact: enumerate the states of every layer between the data and the top RBM, of at most 12 units each; ``None``
+            does so where it is possible.
+        max_units: largest number of units to enumerate for log Z of the top RBM; 0 for annealing always.
+        seed: of the samples.
+        **annealing: arguments of `tf_wcd.evaluation.annealed_log_partition` for the top RBM.
+
+    Returns:
+        A `VariationalBound`.
+
+    Example:
+
+    >>> dbn = tf_wcd.DBN([tf_wcd.RBMLayer(4, seed=0), tf_wcd.RBMLayer(3, seed=1)])
+    >>> dbn.build((None, 5))
+    >>> tf_wcd.evaluation.variational_bound(dbn, np.eye(5)).method
+    'exact'
+    """
+    recognition = [as_float64(machine) for machine in dbn.machines()]
+    generative = [as_float64(machine) for machine in dbn.generative_machines()]
+    top = recognition[-1]
+    x = check_visible(x, dbn.data_unit, dbn.num_visible, dtype="float64", strict=True)
+    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
+        raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
+    given = None
+    if labels is not None:
+        if not dbn.classes:
+            raise ValueError("The top layer has no labels. Received: `labels`")
+        given = tf.constant(one_hot(labels, dbn.classes, len(x), "float64"))
+    small = all(machine.num_hidden <= MAX_ENUMERATED for machine in recognition[:-1])
+    if exact and not small:
+        raise ValueError(
+            f"Exact bounds enumerate every layer below the top RBM, of at most {MAX_ENUMERATED} units. "
+            f"Received: {[machine.num_hidden for machine in recognition[:-1]]} units"
+        )
+    annealed = None
+    if smaller_side(top)[1] <= max_units:
+        log_z = log_z_upper = log_partition(dbn.rbms[-1])
+    else:
+        annealed = annealed_log_partition(dbn.rbms[-1], **annealing)
+        log_z, log_z_upper = annealed.estimate, annealed.upper
+    enumerate_all = small if exact is None else bool(exact)
+    if enumerate_all:
+        values, error = _enumerated(recognition, generative, x, given), 0.0
+    else:
+        draws = _sampled(recognition, generative, x, given, int(samples), seed)
+        values = draws.mean(axis=0)
+        spread = draws.var(axis=0, ddof=1) if samples > 1 else np.full(len(x), np.nan)
+        error = math.sqrt(spread.sum() / samples) / len(x)
+    values = values - log_z
+    mean = float(values.mean())
+    return VariationalBound(
+        mean=mean,
+        values=values,
+        standard_error=math.hypot(error, annealed.standard_error if annealed else 0.0),
+        method="exact" if enumerate_all else "sampled",
+        log_partition=log_z,
+        log_partition_method="annealed" if annealed else "exact",
+        lower=mean + log_z - log_z_upper,
+        annealed=annealed,
+    )
+
+
+def _enumerated(
+    recognition: Sequence[Machine], generative: Sequence[Machine], x: np.ndarray, labels: tf.Tensor | None
+) -> np.ndarray:
+    """The bound without log Z: exact expectations, layer by layer from the top.
+
+    The value of a state of layer i is the expectation over layer i + 1, under Q, of log P(state | h) - log Q(h | state)
+    + value of h. The value of a state of the top RBM's visible units is its unnormalised log-probability.
+    """
+    top = recognition[-1]
+    if len(recognition) == 1:
+        return _top_log_weight(top, tf.constant(x), labels).numpy()
+    spaces = [all_states(machine.hidden, machine.num_hidden, "float64") for machine in recognition[:-1]]
+    if labels is None:
+        above = _top_log_weight(top, spaces[-1], None)[None, :]
+    else:
+        # [n, states]: the value of the highest states depends on the example's label.
+        above = tf.matmul(labels, label_log_weights(top, spaces[-1]), transpose_b=True)
+    for number in reversed(range(1, len(generative))):
+        step, q = _one_level(recognition[number], generative[number], spaces[number - 1], spaces[number])
+        above = tf.reduce_sum(q * step, axis=1) + tf.matmul(above, q, transpose_b=True)
+    parts = []
+    for start in range(0, len(x), ROWS_AT_A_TIME):
+        rows = tf.constant(x[start : start + ROWS_AT_A_TIME])
+        step, q = _one_level(recognition[0], generative[0], rows, spaces[0])
+        here = above if labels is None else above[start : start + ROWS_AT_A_TIME]
+        parts.append(tf.reduce_sum(q * (step + here), axis=1).numpy())
+    return np.concatenate(parts)
+
+
+def _one_level(
+    recognition: Machine, generative: Machine, below: tf.Tensor, above: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """log P(below | above) - log Q(above | below), and Q(above | below), each ``[below, above]``."""
+    field = generative.visible_field(above)
+    log_p = tf.matmul(below, field, transpose_b=True) - generative.visible.total_cumulant(field)
+    base = generative.visible.base_energy(below)
+    if base is not None:
+        log_p -= tf.reduce_sum(base, axis=-1)[:, None]
+    field = recognition.hidden_field(below)
+    log_q = tf.matmul(field, above, transpose_b=True) - recognition.hidden.total_cumulant(field)[:, None]
+    return log_p - log_q, tf.exp(log_q)
+
+
+def _sampled(
+    recognition: Sequence[Machine],
+    generative: Sequence[Machine],
+    x: np.ndarray,
+    labels: tf.Tensor | None,
+    samples: int,
+    seed: int,
+) -> np.ndarray:
+    """The bound without log Z for each sample of the hidden layers, ``[samples, n]``: entropies are exact."""
+    draws = []
+    for sample in range(samples):
+        parts = []
+        for start in range(0, len(x), ROWS_AT_A_TIME):
+            states = tf.constant(x[start : start + ROWS_AT_A_TIME])
+            key = subkey(tf.constant([seed & 0xFFFFFFFF, 0xB0], tf.uint32), sample, start)
+            uniforms = keyed_uniforms(key)
+            total = tf.zeros(states.shape[:1], tf.float64)
+            for number, (up, down) in enumerate(zip(recognition[:-1], generative, strict=True)):
+                field = up.hidden_field(states)
+                above = draw(up.hidden, field, uniforms, number)
+                total += _entropy(up.hidden, field) + _log_conditional(down.visible, states, down.visible_field(above))
+                states = above
+            given = None if labels is None else labels[start : start + ROWS_AT_A_TIME]
+            parts.append((total + _top_log_weight(recognition[-1], states, given)).numpy())
+        draws.append(np.concatenate(parts))
+    return np.stack(draws)
+
+
+def _log_conditional(unit: Unit, states: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
+    """log P(states | field), ``[rows]``."""
+    base = unit.base_energy(states)
+    own = tf.reduce_sum(states * field, axis=-1) - unit.total_cumulant(field)
+    return own if base is None else own - tf.reduce_sum(base, axis=-1)
+
+
+def _entropy(unit: Unit, field: tf.Tensor) -> tf.Tensor:
+    """Entropy of independent binary units in a field, ``[rows]``: cumulant - field * mean."""
+    return unit.total_cumulant(field) - tf.reduce_sum(field * unit.mean(field), axis=-1)
+
+
+def _top_log_weight(top: Machine, states: tf.Tensor, labels: tf.Tensor | None) -> tf.Tensor:
+    """Unnormalised log-probability of the top RBM's visible units, with their label or summed over all, ``[rows]``."""
+    if not number_of_labels(top):
+        return -top.free_energy(states)
+    weights = label_log_weights(top, states)
+    return tf.reduce_logsumexp(weights, axis=-1) if labels is None else tf.reduce_sum(labels * weights, axis=-1)
