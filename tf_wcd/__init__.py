@@ -13,6 +13,7 @@ if keras.config.backend() != "tensorflow":
 
 from tf_wcd import callbacks, datasets, evaluation, negative_phases, units
 from tf_wcd.dbn import DBN
+from tf_wcd.divergence import DivergenceError
 from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.layer import RBMLayer
 from tf_wcd.negative_phases import NegativePhase
@@ -23,6 +24,7 @@ allow_small_loops()
 
 __all__ = [
     "DBN",
+    "DivergenceError",
     "NegativePhase",
     "RBMEnsemble",
     "RBMLayer",

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import blocks, data_checks
+from tf_wcd.divergence import DivergenceGuard
 from tf_wcd.training import ContrastiveModel
 
 
@@ -49,6 +50,9 @@ class FittingModel(ContrastiveModel):
 
         Returns:
             Keras' history.
+
+        Raises:
+            tf_wcd.DivergenceError: if a parameter becomes infinite or NaN. The model is then as it was a moment before.
         """
         if class_weight is not None:
             raise ValueError(f"An RBM has no classes: use `sample_weight`. Received: class_weight={class_weight!r}")
@@ -57,6 +61,7 @@ class FittingModel(ContrastiveModel):
         for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
             if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
                 raise ValueError(f"`{name}` must be None or an integer of at least 1. Received: {name}={value!r}")
+        callbacks = _with_guard(callbacks, self)
         common = dict(epochs=epochs, verbose=verbose, callbacks=callbacks, initial_epoch=initial_epoch, **kwargs)
 
         if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset, Iterator)):
@@ -250,6 +255,17 @@ class FittingModel(ContrastiveModel):
         self.build_phase_state(batch_size)
         if self.compiled and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
+
+
+def _with_guard(callbacks: Any, model: keras.Model) -> Any:
+    """The callbacks, with a guard against divergence before them."""
+    guard = DivergenceGuard()
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        guard.set_model(model)
+        callbacks.callbacks.insert(0, guard)
+        return callbacks
+    others = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+    return [guard, *others]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,62 @@
+"""Training that diverges."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_wcd
+
+X = np.random.default_rng(0).normal(size=(200, 5)).astype("float32") * [1, 2, 3, 4, 5]
+
+
+def gaussian(rate, **options):
+    rbm = tf_wcd.RBMLayer(4, visible_type="gaussian", seed=0)
+    rbm.compile(keras.optimizers.SGD(rate), **options)
+    return rbm
+
+
+@pytest.mark.parametrize("options", [{}, {"steps_per_execution": 1}, {"jit_compile": False}, {"run_eagerly": True}])
+def test_a_rate_far_too_high_is_named_and_the_model_stays_finite(options):
+    rbm = gaussian(100.0, **options)
+    with pytest.raises(tf_wcd.DivergenceError, match=r"kernel.* between updates \d+ and \d+.*\(it was 100\)"):
+        rbm.fit(X, batch_size=20, epochs=5, verbose=0)
+    assert all(np.isfinite(variable.numpy()).all() for variable in rbm.variables)
+    assert int(rbm.optimizer.iterations.numpy()) < 10
+
+
+def test_data_sets_and_single_steps_are_guarded_too():
+    rbm = gaussian(100.0)
+    with pytest.raises(tf_wcd.DivergenceError):
+        rbm.fit(tf.data.Dataset.from_tensor_slices(X).batch(20), epochs=5, verbose=0)
+
+
+def test_the_model_goes_back_to_the_last_good_moment_and_no_later_callback_sees_the_bad_one(tmp_path):
+    rbm = gaussian(0.001)
+    rbm.fit(X, batch_size=20, epochs=2, verbose=0)
+    before = [variable.numpy().copy() for variable in rbm.variables]
+    rbm.optimizer.learning_rate.assign(1e6)
+    seen = []
+    watch = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append(all(np.isfinite(v.numpy()).all() for v in rbm.trainable_variables))
+    )
+    with pytest.raises(tf_wcd.DivergenceError, match="put back to update 20"):
+        rbm.fit(X, batch_size=20, epochs=20, callbacks=[watch], verbose=0)
+    assert all(seen)
+    for variable, kept in zip(rbm.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, kept)
+    # It can go on from there.
+    rbm.optimizer.learning_rate.assign(0.001)
+    rbm.fit(X, batch_size=20, epochs=1, verbose=0)
+
+
+def test_ordinary_training_is_left_alone():
+    rbm = gaussian(0.001)
+    history = rbm.fit(
+        X,
+        batch_size=20,
+        epochs=3,
+        verbose=0,
+        callbacks=keras.callbacks.CallbackList([], model=rbm, add_history=True, epochs=3),
+    )
+    assert len(history.history["loss"]) == 3

@@ -1,0 +1,85 @@
+"""Training that diverges is stopped, and leaves the model as it was before."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+SECONDS_BETWEEN_LOOKS = 0.25
+
+
+class DivergenceError(ArithmeticError):
+    """Training made a parameter infinite or not a number."""
+
+
+class DivergenceGuard(keras.callbacks.Callback):
+    """Looks at the parameters a few times a second, and keeps a copy of all variables from when they were good.
+
+    Copies stay on the device. A look costs about as much as one pass over the parameters. `RBMLayer.fit` puts a guard
+    before the other callbacks, so that none of them saves a model that has diverged.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._finite = tf.function(_all_finite, autograph=False)
+        self._copies: list[tf.Tensor] = []
+        self._updates = 0
+        self._last = 0.0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._keep()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.look()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.look(now=not math.isfinite((logs or {}).get("loss", 0.0)))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.look(now=True)
+        self._copies = []
+
+    def look(self, now: bool = False) -> None:
+        """Checks the parameters, if it is time.
+
+        Args:
+            now: whether it is time or not.
+
+        Raises:
+            DivergenceError: if a parameter is not finite. All variables are then what they were at the last look.
+        """
+        if not now and time.monotonic() - self._last < SECONDS_BETWEEN_LOOKS:
+            return
+        good = self._finite([variable.value for variable in self.model.trainable_variables]).numpy()
+        if good.all():
+            self._keep()
+            return
+        names = [variable.name for variable in self.model.trainable_variables]
+        culprits = [name for name, finite in zip(names, good, strict=True) if not finite]
+        reached = int(self.model.optimizer.iterations.numpy())
+        for variable, copy in zip(self._variables(), self._copies, strict=True):
+            variable.assign(copy)
+        rate = float(tf.convert_to_tensor(self.model.optimizer.learning_rate))
+        raise DivergenceError(
+            f"Training diverged: {', '.join(culprits)} became infinite or NaN between updates {self._updates} and "
+            f"{reached}. The model has been put back to update {self._updates}. The likely cause is a learning "
+            f"rate that is too high (it was {rate:.3g}): try a tenth of it, or clip the gradient (`clipnorm` of the "
+            "optimizer). Gaussian visible units need rates about a hundred times smaller than binary ones."
+        )
+
+    def _variables(self) -> Sequence[Any]:
+        return [*self.model.variables, *self.model.optimizer.variables]
+
+    def _keep(self) -> None:
+        self._copies = [tf.identity(variable.value) for variable in self._variables()]
+        self._updates = int(self.model.optimizer.iterations.numpy())
+        self._last = time.monotonic()
+
+
+def _all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in values])
