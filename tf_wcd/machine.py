@@ -55,6 +55,11 @@ class Machine:
         """What the hidden units feel: c + W x."""
         return self.product(visible, self.kernel) + self.hidden_bias[..., None, :]
 
+    def hidden_fields(self, *visible: tf.Tensor) -> list[tf.Tensor]:
+        """`hidden_field` of several sets of rows, by one matrix product."""
+        rows = [static_shape(states)[-2] for states in visible]
+        return tf.split(self.hidden_field(tf.concat(visible, axis=-2)), rows, axis=-2, num=len(visible))
+
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
         """What the visible units feel: b + h W."""
         return self.product(hidden, self.kernel, transpose_b=True) + self.visible_bias[..., None, :]
