@@ -69,7 +69,8 @@ def phase_difference(
     unit_gradients = machine.visible.parameter_gradients(visible, -weights)
     if offsets is None:
         # The weights themselves are one more column: the visible bias's part comes out of the same product, for nothing.
-        both = machine.product(visible, tf.concat([weights * hidden, weights], axis=-1), transpose_a=True)
+        columns = tf.concat([weights * hidden, weights], axis=-1)
+        both = machine.correlation([batch.visible, points.visible], columns)
         kernel, visible_bias = both[..., :-1], both[..., -1]
         return Gradient(kernel, visible_bias, hidden_bias, unit_gradients, None)
 
