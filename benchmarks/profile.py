@@ -24,7 +24,7 @@ from benchmarks.report import RESULTS
 from benchmarks.training import fitting, mnist_sized
 
 WHOLE = "BlockUntilReady"  # the wait for the compiled call
-NOT_OPERATIONS = ("end:", "Thunk", "Threadpool", "SlinkyThreadPool", "Cpu", "Block", "Eager", "TFE", "Iterator", "while")
+NOT_OPERATIONS = ("end:", "Thunk", "Threadpool", "Slinky", "Cpu", "Block", "Eager", "TFE", "Iterator", "while")
 
 
 def large_layer() -> tuple[Callable[[], None], int]:

@@ -63,12 +63,18 @@ def phase_difference(
     # The minus sign of dEnergy/dtheta is in the weights: data lower the energy, points raise it.
     weights = (tf.concat([-positive, negative], axis=-1) * tf.convert_to_tensor(scale)[..., None])[..., None]
     visible = tf.concat([batch.visible, points.visible], axis=-2)
-    hidden = machine.hidden.mean(tf.concat([batch.hidden_field, points.hidden_field], axis=-2))
+    fields = batch.hidden_field, points.hidden_field
+    if points.data_hidden_field is None:
+        # CD draws from the means of the data's hidden units: taken by themselves, they are computed once for both uses.
+        hidden = tf.concat([machine.hidden.mean(field) for field in fields], axis=-2)
+    else:
+        # Out of one product, they are the two halves of one array.
+        hidden = machine.hidden.mean(tf.concat(fields, axis=-2))
 
     hidden_bias = tf.reduce_sum(weights * hidden, axis=-2)
     unit_gradients = machine.visible.parameter_gradients(visible, -weights)
     if offsets is None:
-        # The weights themselves are one more column: the visible bias's part comes out of the same product, for nothing.
+        # The weights are one more column: the visible bias's part comes out of the same product, for nothing.
         columns = tf.concat([weights * hidden, weights], axis=-1)
         both = machine.correlation([batch.visible, points.visible], columns)
         kernel, visible_bias = both[..., :-1], both[..., -1]

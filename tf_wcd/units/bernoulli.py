@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tf_wcd.units.base import Unit, sum_with_log1p
+from tf_wcd.units.base import Unit, sum_log1p
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -25,7 +25,7 @@ class Bernoulli(Unit):
         return tf.nn.softplus(field)
 
     def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
-        return sum_with_log1p(tf.nn.relu(field), tf.exp(-tf.abs(field)))
+        return tf.reduce_sum(tf.nn.relu(field), axis=-1) + sum_log1p(tf.exp(-tf.abs(field)))
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(field)

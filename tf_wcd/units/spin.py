@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tf_wcd.units.base import Unit, sum_with_log1p
+from tf_wcd.units.base import Unit, sum_log1p
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -27,7 +27,7 @@ class Spin(Unit):
 
     def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
         magnitude = tf.abs(field)
-        return sum_with_log1p(magnitude, tf.exp(-2.0 * magnitude))
+        return tf.reduce_sum(magnitude, axis=-1) + sum_log1p(tf.exp(-2.0 * magnitude))
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.tanh(field)
