@@ -59,7 +59,7 @@ def large_layer(updates: int = 100) -> list[dict]:
     cases["rbms"] = peers.rbms_updates(x, 500, 1, updates, 100, True), updates
     cases["sklearn"] = peers.sklearn_updates(x[:5000], 500, 100)
     cases["floor"] = peers.product_floor(100, 784, 500, updates), updates
-    times = interleaved(cases)
+    times = interleaved(cases, repetitions=5)
     work = "784 x 500, batch 100, "
     return [
         row(work + "WPCD_1", times["wpcd"], f"rbms PCD_1 ({threads} threads)", times["rbms"], 2.2),
