@@ -34,12 +34,26 @@ def _time(microseconds: float | None) -> str:
 
 
 def save(name: str, rows: list[dict[str, Any]]) -> None:
-    """Writes the rows with their date and number of cores, and remakes the summary from all that is there."""
+    """Writes the rows with their date and number of cores, and remakes the summary from all that is there.
+
+    Rows about other work that were measured on the same day stay, so that a benchmark can be run in parts.
+    """
     RESULTS.mkdir(exist_ok=True)
-    date = datetime.date.today().isoformat()
-    record = {"date": date, "cores": os.cpu_count(), "rows": rows}
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    path = RESULTS / f"{name}.json"
+    record = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
+    if path.exists():
+        old = json.loads(path.read_text())
+        if {key: old[key] for key in record} == record:
+            new = {_key(r): r for r in rows}
+            kept = {_key(r): r for r in old["rows"]}
+            rows = list({**kept, **new}.values())
+    path.write_text(json.dumps({**record, "rows": rows}, indent=1) + "\n")
     summarise()
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str]:
+    """What a row is about: the work and the peer, without the peer's number of threads."""
+    return row["work"], row["other"].split(" (")[0]
 
 
 def summarise() -> None:
@@ -50,6 +64,9 @@ def summarise() -> None:
         record = json.loads(path.read_text())
         parts += [f"## {path.stem}\n", f"{record['date']}, {record['cores']} cores\n", table(record["rows"]), ""]
         compared += [r for r in record["rows"] if r["target"].startswith(">=")]
+    notes = RESULTS / "notes.md"
+    if notes.exists():
+        parts += [notes.read_text()]
     (RESULTS / "RESULTS.md").write_text("\n".join(parts))
     if compared:
         figure, (axes,) = plots.new_figure(9, 0.5 + 0.45 * len(compared))

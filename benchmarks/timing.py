@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 REPETITIONS = 7
+# Worker threads of BLAS and of torch spin for a while after their last work, and would take a core from the next case.
+PAUSE = 0.3
 Name = TypeVar("Name")
 
 
@@ -41,6 +43,7 @@ def interleaved(
     for _ in range(repetitions):
         for name, (work, units) in cases.items():
             gc.collect()
+            time.sleep(PAUSE)
             times[name].append(seconds(work) / units)
     return {name: statistics.median(values) for name, values in times.items()}
 

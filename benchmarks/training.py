@@ -1,4 +1,7 @@
-"""Training through `fit` against `rbms`, scikit-learn, NumPy and the floor of the matrix products."""
+"""Training through `fit` against `rbms`, scikit-learn, NumPy and the floor of the matrix products.
+
+``python -m benchmarks.training`` measures all parts, ``python -m benchmarks.training ensemble`` one of them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def large_layer(updates: int = 100) -> list[dict]:
     cases["rbms"] = peers.rbms_updates(x, 500, 1, updates, 100, True), updates
     cases["sklearn"] = peers.sklearn_updates(x[:5000], 500, 100)
     cases["floor"] = peers.product_floor(100, 784, 500, updates), updates
-    times = interleaved(cases, repetitions=9)
+    times = interleaved(cases, repetitions=5)
     work = "784 x 500, batch 100, "
     return [
         row(work + "WPCD_1", times["wpcd"], f"rbms PCD_1 ({threads} threads)", times["rbms"], 2.2),
@@ -85,17 +88,20 @@ def ensemble(members: int = 100, updates: int = 200) -> list[dict]:
     return [row(f"BS09 WCD_1, {members} models at once", times["together"], "one after another", one_by_one, 2.5)]
 
 
-def run() -> list[dict]:
-    """All rows of the table."""
-    return [
-        *small_problem("BS09", 45, 1, 2000, over_rbms=35, over_numpy=7),
-        *small_problem("P10", 50, 10, 100, over_rbms=8, over_numpy=2.5),
-        *large_layer(),
-        *ensemble(),
-    ]
+PARTS = {
+    "BS09": lambda: small_problem("BS09", 45, 1, 2000, over_rbms=35, over_numpy=7),
+    "P10": lambda: small_problem("P10", 50, 10, 100, over_rbms=8, over_numpy=2.5),
+    "large_layer": large_layer,
+    "ensemble": ensemble,
+}
 
 
 if __name__ == "__main__":
+    import sys
+
     from benchmarks.report import main
 
-    main("training", run)
+    chosen = sys.argv[1:] or list(PARTS)
+    if unknown := set(chosen) - set(PARTS):
+        sys.exit(f"A part is one of {', '.join(PARTS)}. Received: {', '.join(sorted(unknown))}")
+    main("training", lambda: [row for part in chosen for row in PARTS[part]()])

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 MAX_STACK_BYTES = 2**26
-SECONDS_PER_CALL = 0.25
+SECONDS_PER_CALL = 0.5
 
 
 class ResidentData:
@@ -104,14 +104,14 @@ def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data
 
 
 def automatic_updates_per_call(updates_per_epoch: int | None, flops_per_update: float) -> int:
-    """Updates per compiled call: about a quarter of a second's worth, and if possible a divisor of an epoch's.
+    """Updates per compiled call: about half a second's worth, and if possible a divisor of an epoch's.
 
     Example:
 
     >>> automatic_updates_per_call(2000, 1e5)
     2000
     >>> automatic_updates_per_call(600, 4e8)
-    60
+    120
     """
     # A rough guess of the time of an update on two CPU cores is enough: an order of magnitude matters, a factor does
     # not.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_wcd.machine import Machine
+from tf_wcd.machine import Machine, static_shape
 from tf_wcd.negative_phases.base import Batch, Points
 
 
@@ -62,23 +62,31 @@ def phase_difference(
     positive, negative = tf.exp(batch.log_weights), tf.exp(log_weights)
     # The minus sign of dEnergy/dtheta is in the weights: data lower the energy, points raise it.
     weights = (tf.concat([-positive, negative], axis=-1) * tf.convert_to_tensor(scale)[..., None])[..., None]
-    data_hidden = machine.hidden.mean(batch.hidden_field)
     visible = tf.concat([batch.visible, points.visible], axis=-2)
-    hidden = tf.concat([data_hidden, machine.hidden.mean(points.hidden_field)], axis=-2)
+    fields = batch.hidden_field, points.hidden_field
+    if points.data_hidden_field is None:
+        # CD draws from the means of the data's hidden units: taken by themselves, they are computed once for both uses.
+        hidden = tf.concat([machine.hidden.mean(field) for field in fields], axis=-2)
+    else:
+        # Out of one product, they are the two halves of one array.
+        hidden = machine.hidden.mean(tf.concat(fields, axis=-2))
 
-    visible_bias = tf.reduce_sum(weights * visible, axis=-2)
     hidden_bias = tf.reduce_sum(weights * hidden, axis=-2)
     unit_gradients = machine.visible.parameter_gradients(visible, -weights)
     if offsets is None:
-        kernel = machine.product(visible, weights * hidden, transpose_a=True)
+        # The weights are one more column: the visible bias's part comes out of the same product, for nothing.
+        columns = tf.concat([weights * hidden, weights], axis=-1)
+        both = machine.correlation([batch.visible, points.visible], columns)
+        kernel, visible_bias = both[..., :-1], both[..., -1]
         return Gradient(kernel, visible_bias, hidden_bias, unit_gradients, None)
 
     mu, lam = offsets
+    visible_bias = tf.linalg.matvec(visible, weights[..., 0], transpose_a=True)
     kernel = machine.product(visible - mu[..., None, :], weights * (hidden - lam[..., None, :]), transpose_a=True)
     visible_bias -= tf.linalg.matvec(kernel, lam)
     hidden_bias -= tf.linalg.matvec(kernel, mu, transpose_a=True)
     data_means = Offsets(
         tf.reduce_sum(positive[..., None] * batch.visible, axis=-2),
-        tf.reduce_sum(positive[..., None] * data_hidden, axis=-2),
+        tf.reduce_sum(positive[..., None] * hidden[..., : static_shape(batch.visible)[-2], :], axis=-2),
     )
     return Gradient(kernel, visible_bias, hidden_bias, unit_gradients, data_means)

@@ -9,6 +9,7 @@ Every method takes states as rows, ``[..., rows, units]``. Leading axes are inde
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -55,9 +56,35 @@ class Machine:
         """What the hidden units feel: c + W x."""
         return self.product(visible, self.kernel) + self.hidden_bias[..., None, :]
 
+    def hidden_fields(self, *visible: tf.Tensor) -> list[tf.Tensor]:
+        """`hidden_field` of several sets of rows, by one matrix product."""
+        rows = [static_shape(states)[-2] for states in visible]
+        return tf.split(self.hidden_field(tf.concat(visible, axis=-2)), rows, axis=-2, num=len(visible))
+
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
         """What the visible units feel: b + h W."""
-        return self.product(hidden, self.kernel, transpose_b=True) + self.visible_bias[..., None, :]
+        if not self._turns_matrices:
+            return self.product(hidden, self.kernel, transpose_b=True) + self.visible_bias[..., None, :]
+        kernel = tf.concat([tf.linalg.matrix_transpose(self.kernel), self.visible_bias[..., None, :]], axis=-2)
+        return tf.matmul(tf.concat([hidden, tf.ones_like(hidden[..., :1])], axis=-1), kernel)
+
+    @property
+    def _turns_matrices(self) -> bool:
+        """Whether products are written with their matrices the right way round.
+
+        Several machines at once are many small products. XLA has quick code for those of matrices that lie the right
+        way round only, so that others are worth turning first: on two cores the product of the visible fields of
+        100 machines of 9 x 45 units took 0.27 ms the other way, several times as long as the one of the hidden fields,
+        which has as many operations. XLA would fold a bare transpose into the product again; it does not where the
+        bias is one more row of the turned matrix, or where several are turned and then joined.
+        """
+        return self.kernel.shape.rank > 2 and self.product_dtype is None
+
+    def correlation(self, visible: Sequence[tf.Tensor], columns: tf.Tensor) -> tf.Tensor:
+        """The transpose of all visible rows, one set under the other, times ``columns``."""
+        if not self._turns_matrices:
+            return self.product(tf.concat(visible, axis=-2), columns, transpose_a=True)
+        return tf.matmul(tf.concat([tf.linalg.matrix_transpose(rows) for rows in visible], axis=-1), columns)
 
     def sample_hidden(self, hidden_field: tf.Tensor, key: tf.Tensor, draw: tf.Tensor | int) -> tf.Tensor:
         return self.hidden.sample(hidden_field, uniform(key, draw, static_shape(hidden_field), hidden_field.dtype))

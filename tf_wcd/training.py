@@ -78,7 +78,7 @@ class ContrastiveModel(keras.Model):
         Args:
             optimizer: a Keras optimizer, or its name.
             steps_per_execution: updates in one compiled call. Callbacks for batches fire once per call. ``"auto"``
-                takes about a quarter of a second's worth, at most one epoch.
+                takes about half a second's worth, at most one epoch.
             run_eagerly: run step by step in Python, for debugging.
             jit_compile: compile with XLA; ``"auto"`` does so wherever it can.
         """
@@ -119,6 +119,8 @@ class ContrastiveModel(keras.Model):
         log_weights, scale = normalise_sample_weight(visible, sample_weight)
         batch = Batch(visible, log_weights, machine.hidden_field(visible))
         points, state = self.negative_phase.points(machine, batch, state, key)
+        if points.data_hidden_field is not None:
+            batch = batch._replace(hidden_field=points.data_hidden_field)
         return Phases(machine, batch, scale, points, self.negative_phase.log_weights(machine, batch, points), state)
 
     def measure(self, phases: Phases) -> tuple[tf.Tensor, ...]:

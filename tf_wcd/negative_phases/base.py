@@ -32,10 +32,13 @@ class Points(NamedTuple):
     Attributes:
         visible: ``[..., M, n_v]``.
         hidden_field: ``[..., M, n_h]`` c + W y.
+        data_hidden_field: the batch's hidden field again, where it came out of the same matrix product as the points':
+            the training then uses this one, and the batch's own is never computed. ``None`` otherwise.
     """
 
     visible: tf.Tensor
     hidden_field: tf.Tensor
+    data_hidden_field: tf.Tensor | None = None
 
 
 class NegativePhase:

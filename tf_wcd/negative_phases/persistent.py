@@ -39,9 +39,11 @@ class WPCD(Tempered):
         return start_chains(machine, random_visible(machine, self.chains or batch_size, key, draw=0), key)
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
-        chain = gibbs_from_hidden(machine, state["hidden"], self.gibbs_steps, key)
-        hidden = machine.sample_hidden(chain.hidden_field, key, draw=0)
-        return Points(chain.visible, chain.hidden_field), {"visible": chain.visible, "hidden": hidden}
+        visible = gibbs_from_hidden(machine, state["hidden"], self.gibbs_steps, key).visible
+        # Nothing here waits for the data: their fields and the points' come out of one product.
+        data_field, field = machine.hidden_fields(batch.visible, visible)
+        hidden = machine.sample_hidden(field, key, draw=0)
+        return Points(visible, field, data_field), {"visible": visible, "hidden": hidden}
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gibbs_steps": self.gibbs_steps, "chains": self.chains}
