@@ -189,8 +189,8 @@ def test_other_data_without_a_new_compilation():
 
 def test_automatic_choice():
     assert automatic_updates_per_call(2000, 1e4) == 2000
-    assert automatic_updates_per_call(600, 4e8) == 60
-    assert 1 <= automatic_updates_per_call(601, 4e8) <= 62
+    assert automatic_updates_per_call(600, 4e8) == 120
+    assert 1 <= automatic_updates_per_call(601, 4e8) <= 125
     assert automatic_updates_per_call(1, 1e12) == 1
     assert automatic_updates_per_call(None, 1e4) == 100
 
