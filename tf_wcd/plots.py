@@ -85,8 +85,6 @@ def picture_sheet(images: Any, row_names: Sequence[str] | None = None) -> Figure
     figure, (axes,) = new_figure(0.6 * columns + (0.8 if row_names else 0.0), 0.6 * rows)
     axes.imshow(sheet, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
     axes.set_xticks([])
-    axes.set_yticks(
-        [] if row_names is None else (np.arange(rows) + 0.5) * (height + 2) - 0.5, labels=row_names or []
-    )
+    axes.set_yticks([] if row_names is None else (np.arange(rows) + 0.5) * (height + 2) - 0.5, labels=row_names or [])
     axes.tick_params(length=0)
     return figure

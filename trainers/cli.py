@@ -30,7 +30,9 @@ def _demo() -> int:
 
 
 def _train_dbn_flags() -> None:
-    flags.DEFINE_string("out", "dbn", "Folder for records, models and pictures; a run that was interrupted goes on here.")
+    flags.DEFINE_string(
+        "out", "dbn", "Folder for records, models and pictures; a run that was interrupted goes on here."
+    )
     flags.DEFINE_list("parts", "classifier,few_labels,autoencoder,generation", "What to do, one after the other.")
     flags.DEFINE_integer("epochs", 10, "Epochs of pre-training for each layer.", lower_bound=0)
     flags.DEFINE_integer("tuning_epochs", 30, "Epochs of fine-tuning.", lower_bound=1)

@@ -1,6 +1,6 @@
 """Deep Belief Networks on MNIST: pre-trained with WCD, fine-tuned, compared with what they should beat, and dreaming.
 
-Each part writes a record as it goes, and keeps the state of its training: the same command goes on after an interruption.
+Each part writes a record as it goes and keeps the state of its training: after an interruption the same command goes on.
 """
 
 from __future__ import annotations
@@ -64,10 +64,21 @@ class Data:
         return self.x[chosen], self.y[chosen]
 
 
-def make_dbn(units: list[int], rate: float, updates: int, phases: list[str], seed: int, labels: int = 0) -> tf_wcd.DBN:
-    """A stack of 0/1 layers with the centred gradient, each with a learning rate that falls to a hundredth."""
+def make_dbn(
+    units: list[int], phases: list[str], rate: float, updates: list[int], seed: int, labels: int = 0
+) -> tf_wcd.DBN:
+    """A stack of 0/1 layers with the centred gradient, each with a learning rate that falls to a hundredth.
+
+    Args:
+        units: hidden units of each layer.
+        phases: negative phase of each layer.
+        rate: first learning rate.
+        updates: updates of each layer, in which its rate falls.
+        seed: of all layers.
+        labels: number of labels joined to the top layer.
+    """
     layers = []
-    for number, (count, phase) in enumerate(zip(units, phases, strict=True)):
+    for number, (count, phase, length) in enumerate(zip(units, phases, updates, strict=True)):
         joined = labels and number == len(units) - 1
         rbm = tf_wcd.RBMLayer(
             count,
@@ -77,16 +88,33 @@ def make_dbn(units: list[int], rate: float, updates: int, phases: list[str], see
             seed=100 * seed + number,
             name=f"rbm_{number + 1}",
         )
-        schedule = keras.optimizers.schedules.PolynomialDecay(rate, max(1, updates), rate / 100)
+        schedule = keras.optimizers.schedules.PolynomialDecay(rate, max(1, length), rate / 100)
         rbm.compile(keras.optimizers.SGD(schedule, momentum=0.5))
         layers.append(rbm)
     return tf_wcd.DBN(layers)
 
 
-def pretrained(folder: Path, name: str, make: Any, data: Data, epochs: Any, settings: Settings, verbose: int) -> Any:
+def pretrained(
+    folder: Path,
+    name: str,
+    data: Data,
+    settings: Settings,
+    verbose: int,
+    *,
+    units: list[int],
+    phases: list[str],
+    rate: float,
+    epochs: list[int],
+    seed: int,
+    labels: int = 0,
+) -> tf_wcd.DBN:
     """The model of a part, pre-trained to the end, from wherever the last run left it."""
     path = folder / f"{name}.keras"
-    dbn = keras.models.load_model(path) if path.exists() else make()
+    if path.exists():
+        dbn = keras.models.load_model(path)
+    else:
+        updates = [count * -(-len(data.x) // settings.batch_size) for count in epochs]
+        dbn = make_dbn(units, phases, rate, updates, seed, labels)
     dbn.pretrain(
         data.x,
         data.y,
@@ -135,16 +163,10 @@ def classify(folder: Path, settings: Settings, data: Data, record: Record, verbo
 
 def wcd_stack(folder: Path, settings: Settings, data: Data, seed: int, verbose: int) -> tf_wcd.DBN:
     """784-500-500 with WCD_1 throughout."""
-    updates = settings.epochs * -(-len(data.x) // settings.batch_size)
     return pretrained(
-        folder,
-        f"wcd_{seed}",
-        lambda: make_dbn(settings.units(500, 500), 0.01, updates, ["wcd", "wcd"], seed),
-        data,
-        settings.epochs,
-        settings,
-        verbose,
-    )
+        folder, f"wcd_{seed}", data, settings, verbose,
+        units=settings.units(500, 500), phases=["wcd"] * 2, rate=0.01, epochs=[settings.epochs] * 2, seed=seed,
+    )  # fmt: skip
 
 
 def few_labels(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
@@ -154,7 +176,7 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
         dbn = wcd_stack(folder, settings, data, seed, verbose)
         for fraction in FRACTIONS:
             x, y = data.few(fraction, seed)
-            # As many updates as six thousand labels give in the epochs asked for, so that no network is left unfinished.
+            # As many updates with few labels as with a tenth of them, so that no network is left unfinished.
             epochs = max(1, round(settings.tuning_epochs * min(10.0, 0.1 / fraction)))
             for start in ("pre-trained", "random"):
                 if any((r["seed"], r["fraction"], r["start"]) == (seed, fraction, start) for r in runs):
@@ -169,9 +191,7 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
                 print(f"{len(x)} labels, seed {seed}, {start}: test error {error:.2%}")
     means = {
         f"{fraction:g}": {
-            start: float(
-                np.mean([r["test_error"] for r in runs if (r["fraction"], r["start"]) == (fraction, start)])
-            )
+            start: float(np.mean([r["test_error"] for r in runs if (r["fraction"], r["start"]) == (fraction, start)]))
             for start in ("pre-trained", "random")
         }
         for fraction in FRACTIONS
@@ -188,22 +208,14 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     """784-1000-500-250-30 unrolled and fine-tuned, against principal components with the same code size."""
     start = time.perf_counter()
     units = settings.units(1000, 500, 250, 30)
-    updates = settings.epochs * -(-len(data.x) // settings.batch_size)
     dbn = pretrained(
-        folder,
-        "autoencoder",
-        lambda: make_dbn(units, 0.01, updates, ["wcd"] * 4, settings.seed),
-        data,
-        settings.epochs,
-        settings,
-        verbose,
-    )
+        folder, "autoencoder", data, settings, verbose,
+        units=units, phases=["wcd"] * 4, rate=0.01, epochs=[settings.epochs] * 4, seed=settings.seed,
+    )  # fmt: skip
     keras.utils.set_random_seed(settings.seed)
     model = dbn.autoencoder()
     total = settings.tuning_epochs * -(-len(data.x) // settings.batch_size)
-    model.compile(
-        keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse", jit_compile=True
-    )
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse", jit_compile=True)
     callbacks = [
         keras.callbacks.BackupAndRestore(folder / "unrolled"),
         EpochLines(folder / "autoencoder.jsonl", "tuning"),
@@ -248,18 +260,11 @@ def principal_components(x: np.ndarray, count: int) -> Any:
 def generate(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
     """784-500-500-1000 with labels on top: pictures of digits, all kinds and class by class."""
     start = time.perf_counter()
-    epochs = [settings.epochs, settings.epochs, 3 * settings.epochs]
-    updates = settings.epochs * -(-len(data.x) // settings.batch_size)
-    phases = ["cd", "cd", "pcd"]
     dbn = pretrained(
-        folder,
-        "generation",
-        lambda: make_dbn(settings.units(500, 500, 1000), 0.05, 3 * updates, phases, settings.seed, CLASSES),
-        data,
-        epochs,
-        settings,
-        verbose,
-    )
+        folder, "generation", data, settings, verbose,
+        units=settings.units(500, 500, 1000), phases=["cd", "cd", "pcd"], rate=0.05,
+        epochs=[settings.epochs, settings.epochs, 3 * settings.epochs], seed=settings.seed, labels=CLASSES,
+    )  # fmt: skip
     predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
     record.update(
         free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start

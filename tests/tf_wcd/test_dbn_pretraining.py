@@ -25,7 +25,7 @@ def small(labels=0, phase="pcd", **kwargs):
         ]
     )
     for rbm in dbn.rbms:
-        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9))
+        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False)  # quicker to compile
     return dbn
 
 
@@ -81,7 +81,9 @@ def test_samples_of_a_data_set_differ_from_pass_to_pass():
     from tf_wcd.dbn.streams import DatasetStream
 
     stream = DatasetStream(source, classes=0, steps_per_epoch=None, dtype="float32")
-    dataset = inputs_of_layer(stream.numbered(3, 0), dbn.machines()[:1], "samples", tf.constant([1, 2], tf.uint32), False)
+    dataset = inputs_of_layer(
+        stream.numbered(3, 0), dbn.machines()[:1], "samples", tf.constant([1, 2], tf.uint32), False
+    )
     assert int(dataset.cardinality()) == 3
     first, second = (np.concatenate([x for x, _, _ in dataset]) for _ in range(2))
     assert first.shape == (60, 6)

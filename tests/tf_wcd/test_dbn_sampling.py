@@ -109,8 +109,7 @@ def test_labels_by_free_energy_equal_sums_over_the_hidden_states(unit):
     np.testing.assert_allclose(dbn.label_log_prob(x), expected, rtol=1e-4, atol=1e-5)
     # Called on data, the model sums over the labels: E[h | x] = sum_y P(y | x) E[h | x, y].
     means = sum(
-        np.exp(expected[:, [y]])
-        * bf.hidden_mean(q, np.hstack([states, np.tile(np.eye(3)[y], (len(states), 1))]), unit)
+        np.exp(expected[:, [y]]) * bf.hidden_mean(q, np.hstack([states, np.tile(np.eye(3)[y], (len(states), 1))]), unit)
         for y in range(3)
     )
     np.testing.assert_allclose(dbn(tf.constant(x, tf.float32)), means, rtol=1e-4, atol=1e-5)

@@ -78,9 +78,7 @@ def _train_layer(
 
     def describe(epoch: int) -> None:
         sizes = f"{rbm.num_visible} -> {rbm.units}"
-        progress.title = (
-            f"Layer {number + 1}/{len(dbn.rbms)}, {rbm.name} ({sizes}), epoch {epoch + 1}/{span[1]}"
-        )
+        progress.title = f"Layer {number + 1}/{len(dbn.rbms)}, {rbm.name} ({sizes}), epoch {epoch + 1}/{span[1]}"
 
     reports = LayerReports(
         everything,

@@ -31,9 +31,9 @@ Pairs = list[tuple[tf.Tensor, keras.Variable]]
 class UpDownModel(keras.Model):
     """A stack of RBMs with generative weights of their own, and the training step of the up-down algorithm.
 
-    Metrics: ``loss``, the mean free energy of what arrives at the top RBM minus that of its negative points (it need not
-    fall); ``reconstruction_error``, the mean square of x minus its prediction from the first hidden layer's states;
-    ``ess`` of the top RBM's negative phase.
+    Metrics: ``loss``, the mean free energy of what arrives at the top RBM minus that of its negative points (it need
+    not fall); ``reconstruction_error``, the mean square of x minus its prediction from the first hidden layer's
+    states; ``ess`` of the top RBM's negative phase.
     """
 
     rbms: list[RBMLayer]
@@ -112,10 +112,13 @@ class UpDownModel(keras.Model):
         if self.built:
             self.optimizer.build(self.up_down_variables())
 
-    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, **kwargs: Any) -> keras.callbacks.History:
+    def fit(
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, **kwargs: Any
+    ) -> keras.callbacks.History:
         """Trains all layers together as a generative model, with the up-down algorithm. Pre-train first.
 
-        Arguments are those of `keras.Model.fit`. Every layer gets generative weights of its own the first time (`untie`).
+        Arguments are those of `keras.Model.fit`. The first time, every layer gets generative weights of its own
+        (`untie`).
 
         Args:
             x: an array ``[examples, visible units]``, or a `tf.data.Dataset` of batches.
