@@ -1,6 +1,6 @@
 """Deep Belief Networks on MNIST: pre-trained with WCD, fine-tuned, compared with what they should beat, and dreaming.
 
-Each part writes a record as it goes and keeps the state of its training: after an interruption the same command goes on.
+Each part writes a record as it goes and keeps the state of its training: an interrupted command goes on if repeated.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_training_raises_the_likelihood():
     likelihood = lambda: np.log(de.data_distribution(dbn))[bf.index_of(rows)].mean()  # noqa: E731
     start, bound = likelihood(), tf_wcd.evaluation.variational_bound(dbn, rows).mean
     dbn.compile(keras.optimizers.SGD(0.1))
-    history = dbn.fit(rows, batch_size=50, epochs=150, verbose=0).history
+    history = dbn.fit(rows, batch_size=100, epochs=200, verbose=0).history
     assert likelihood() > start + 0.5
     assert tf_wcd.evaluation.variational_bound(dbn, rows).mean > bound + 0.5
     assert history["reconstruction_error"][-1] < history["reconstruction_error"][0]

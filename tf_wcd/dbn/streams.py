@@ -200,6 +200,7 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
 
 def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str) -> tf.Tensor:
     """`one_hot` of a batch of a data set."""
+    labels = tf.convert_to_tensor(labels)
     if labels.shape.rank == 2 and labels.shape[1] == classes:
         return tf.cast(labels, dtype)
     numbers = tf.cast(tf.reshape(labels, [-1]), tf.int32)

@@ -109,7 +109,7 @@ class UpDownModel(keras.Model):
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         self.compile(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
-        if self.built:
+        if self.untied:
             self.optimizer.build(self.up_down_variables())
 
     def fit(
@@ -161,7 +161,6 @@ class UpDownModel(keras.Model):
 
     def up_down_variables(self) -> list[keras.Variable]:
         """What the up-down algorithm trains: recognition and generative weights, and the top RBM."""
-        self.untie()
         lower = [v for rbm in self.rbms[:-1] for v in (rbm.kernel, rbm.hidden_bias, rbm.visible_bias)]
         return [*lower, *self.generative.kernels, *self.rbms[-1].trainable_variables]
 
