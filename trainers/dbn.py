@@ -197,9 +197,9 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
         for fraction in FRACTIONS
     }
     record.update(mean_test_error=means)
-    for fraction, both in means.items():
+    for name, both in means.items():
         print(
-            f"{float(fraction):.0%} of the labels, mean of {settings.seeds} seeds: pre-trained "
+            f"{float(name):.0%} of the labels, mean of {settings.seeds} seeds: pre-trained "
             f"{both['pre-trained']:.2%}, not {both['random']:.2%}"
         )
 

@@ -100,7 +100,7 @@ def test_training_raises_the_likelihood():
     assert tf_wcd.evaluation.variational_bound(dbn, rows).mean > bound + 0.5
     assert history["reconstruction_error"][-1] < history["reconstruction_error"][0]
     assert set(history) == {"loss", "reconstruction_error", "ess"}
-    logs = dbn.evaluate(rows, return_dict=True, verbose=0)
+    logs = dbn.evaluate(rows, batch_size=100, return_dict=True, verbose=0)
     assert logs["reconstruction_error"] == pytest.approx(history["reconstruction_error"][-1], abs=0.05)
 
 
