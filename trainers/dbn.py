@@ -65,12 +65,13 @@ class Data:
 
 
 def make_dbn(
-    units: list[int], phases: list[str], rate: float, updates: list[int], seed: int, labels: int = 0
+    units: list[int], hidden: str, phases: list[str], rate: float, updates: list[int], seed: int, labels: int = 0
 ) -> tf_wcd.DBN:
-    """A stack of 0/1 layers with the centred gradient, each with a learning rate that falls to a hundredth.
+    """A stack on 0/1 data with the centred gradient; each layer has a learning rate that falls to a hundredth.
 
     Args:
         units: hidden units of each layer.
+        hidden: their kind.
         phases: negative phase of each layer.
         rate: first learning rate.
         updates: updates of each layer, in which its rate falls.
@@ -79,10 +80,12 @@ def make_dbn(
     """
     layers = []
     for number, (count, phase, length) in enumerate(zip(units, phases, updates, strict=True)):
+        below = hidden if number else "bernoulli"
         joined = labels and number == len(units) - 1
         rbm = tf_wcd.RBMLayer(
             count,
-            visible_type=tf_wcd.units.Labelled("bernoulli", labels) if joined else "bernoulli",
+            visible_type=tf_wcd.units.Labelled(below, labels) if joined else below,
+            hidden_type=hidden,
             negative_phase=phase,
             centered=True,
             seed=100 * seed + number,
@@ -102,6 +105,7 @@ def pretrained(
     verbose: int,
     *,
     units: list[int],
+    hidden: str,
     phases: list[str],
     rate: float,
     epochs: list[int],
@@ -114,7 +118,7 @@ def pretrained(
         dbn = keras.models.load_model(path)
     else:
         updates = [count * -(-len(data.x) // settings.batch_size) for count in epochs]
-        dbn = make_dbn(units, phases, rate, updates, seed, labels)
+        dbn = make_dbn(units, hidden, phases, rate, updates, seed, labels)
     dbn.pretrain(
         data.x,
         data.y,
@@ -124,6 +128,12 @@ def pretrained(
         verbose=verbose,
     )
     return dbn
+
+
+def network(dbn: tf_wcd.DBN) -> keras.Model:
+    """The classifier that is fine-tuned: some pixels and some units of each layer are left out while training."""
+    layers = [keras.Input((PIXELS,)), keras.layers.Dropout(0.2), dbn.classifier(CLASSES, dropout=0.3)]
+    return keras.Sequential(layers)
 
 
 def fine_tune(
@@ -136,7 +146,6 @@ def fine_tune(
         keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, updates)),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        jit_compile=True,
     )
     callbacks = []
     if folder is not None:
@@ -155,7 +164,7 @@ def classify(folder: Path, settings: Settings, data: Data, record: Record, verbo
     dbn = wcd_stack(folder, settings, data, settings.seed, verbose)
     record.update(pretraining_seconds=time.perf_counter() - start)
     keras.utils.set_random_seed(settings.seed)
-    model = dbn.classifier(CLASSES, dropout=0.3)
+    model = network(dbn)
     error = fine_tune(model, data.x, data.y, data, settings.tuning_epochs, 1e-3, folder, verbose)
     record.update(test_error=error, seconds=time.perf_counter() - start)
     print(f"784-500-500, WCD and back-propagation: test error {error:.2%}")
@@ -165,7 +174,8 @@ def wcd_stack(folder: Path, settings: Settings, data: Data, seed: int, verbose: 
     """784-500-500 with WCD_1 throughout."""
     return pretrained(
         folder, f"wcd_{seed}", data, settings, verbose,
-        units=settings.units(500, 500), phases=["wcd"] * 2, rate=0.01, epochs=[settings.epochs] * 2, seed=seed,
+        units=settings.units(500, 500), hidden="spin", phases=["wcd"] * 2, rate=0.005,
+        epochs=[settings.epochs] * 2, seed=seed,
     )  # fmt: skip
 
 
@@ -182,7 +192,7 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
                 if any((r["seed"], r["fraction"], r["start"]) == (seed, fraction, start) for r in runs):
                     continue
                 keras.utils.set_random_seed(seed)
-                model = dbn.classifier(CLASSES, dropout=0.3)
+                model = network(dbn)
                 if start == "random":
                     model = keras.models.clone_model(model)
                 error = fine_tune(model, x, y, data, epochs, 1e-3, None, 0)
@@ -210,12 +220,12 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     units = settings.units(1000, 500, 250, 30)
     dbn = pretrained(
         folder, "autoencoder", data, settings, verbose,
-        units=units, phases=["wcd"] * 4, rate=0.01, epochs=[settings.epochs] * 4, seed=settings.seed,
+        units=units, hidden="spin", phases=["wcd"] * 4, rate=0.005, epochs=[settings.epochs] * 4, seed=settings.seed,
     )  # fmt: skip
     keras.utils.set_random_seed(settings.seed)
     model = dbn.autoencoder()
     total = settings.tuning_epochs * -(-len(data.x) // settings.batch_size)
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse", jit_compile=True)
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse")
     callbacks = [
         keras.callbacks.BackupAndRestore(folder / "unrolled"),
         EpochLines(folder / "autoencoder.jsonl", "tuning"),
@@ -262,7 +272,7 @@ def generate(folder: Path, settings: Settings, data: Data, record: Record, verbo
     start = time.perf_counter()
     dbn = pretrained(
         folder, "generation", data, settings, verbose,
-        units=settings.units(500, 500, 1000), phases=["cd", "cd", "pcd"], rate=0.05,
+        units=settings.units(500, 500, 1000), hidden="bernoulli", phases=["cd", "cd", "pcd"], rate=0.05,
         epochs=[settings.epochs, settings.epochs, 3 * settings.epochs], seed=settings.seed, labels=CLASSES,
     )  # fmt: skip
     predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
