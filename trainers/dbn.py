@@ -279,8 +279,16 @@ def generate(folder: Path, settings: Settings, data: Data, record: Record, verbo
     record.update(
         free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start
     )
-    print(f"Classification by free energy, before up-down: test error {record.content['free_energy_test_error']:.2%}")
+    print(f"Classification by free energy: test error {record.content['free_energy_test_error']:.2%}")
     draw_sheets(folder, dbn, settings)
+    bound = tf_wcd.evaluation.variational_bound(dbn, (data.x_test[:1000] > 0.5).astype("float32"), seed=settings.seed)
+    record.update(
+        bound=bound.mean,
+        bound_standard_error=bound.standard_error,
+        bound_with_upper_log_partition=bound.lower,
+        bound_method=f"{bound.method}, log Z {bound.log_partition_method}",
+    )
+    print(f"Variational bound, first test images in black and white: {bound.mean:.1f} nats")
     record.update(seconds=time.perf_counter() - start)
 
 
