@@ -15,119 +15,11 @@ import numpy as np
 
 import tf_wcd
 from tf_wcd import plots
-from trainers.dbn_records import EpochLines, Record, SaveModel
+from trainers.dbn_generation import generate
+from trainers.dbn_pretraining import CLASSES, PIXELS, SIDE, Data, Settings, pretrained
+from trainers.dbn_records import EpochLines, Record
 
-PIXELS, SIDE, CLASSES = 784, 28, 10
 FRACTIONS = (0.01, 0.1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a run does; parts of it that are left out are not compared when a run goes on.
-
-    Attributes:
-        epochs: epochs of pre-training for each layer.
-        tuning_epochs: epochs of back-propagation.
-        train_size: number of training images; ``None`` for all.
-        seeds: seeds of the comparison with few labels.
-        seed: seed of everything else.
-        width: the hidden layers are this much of their full width (1 but in short trials).
-    """
-
-    epochs: int = 10
-    tuning_epochs: int = 30
-    train_size: int | None = None
-    seeds: int = 5
-    seed: int = 0
-    width: float = 1.0
-    batch_size: int = 100
-
-    def units(self, *full: int) -> list[int]:
-        return [max(2, round(self.width * n)) for n in full]
-
-
-class Data:
-    """MNIST, its training part cut to size."""
-
-    def __init__(self, settings: Settings) -> None:
-        (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist")
-        size = settings.train_size
-        self.x, self.y = x[:size], y[:size].astype("int32")
-        self.x_test, self.y_test = x_test[:size], y_test[:size].astype("int32")
-
-    def few(self, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """A part of the labelled images, with equally many of each class."""
-        generator = np.random.default_rng(seed)
-        each = max(1, round(fraction * len(self.x) / CLASSES))
-        rows = [generator.permutation(np.flatnonzero(self.y == label))[:each] for label in range(CLASSES)]
-        chosen = generator.permutation(np.concatenate(rows))
-        return self.x[chosen], self.y[chosen]
-
-
-def make_dbn(
-    units: list[int], hidden: str, phases: list[str], rate: float, updates: list[int], seed: int, labels: int = 0
-) -> tf_wcd.DBN:
-    """A stack on 0/1 data with the centred gradient; each layer has a learning rate that falls to a hundredth.
-
-    Args:
-        units: hidden units of each layer.
-        hidden: their kind.
-        phases: negative phase of each layer.
-        rate: first learning rate.
-        updates: updates of each layer, in which its rate falls.
-        seed: of all layers.
-        labels: number of labels joined to the top layer.
-    """
-    layers = []
-    for number, (count, phase, length) in enumerate(zip(units, phases, updates, strict=True)):
-        below = hidden if number else "bernoulli"
-        joined = labels and number == len(units) - 1
-        rbm = tf_wcd.RBMLayer(
-            count,
-            visible_type=tf_wcd.units.Labelled(below, labels) if joined else below,
-            hidden_type=hidden,
-            negative_phase=phase,
-            centered=True,
-            seed=100 * seed + number,
-            name=f"rbm_{number + 1}",
-        )
-        schedule = keras.optimizers.schedules.PolynomialDecay(rate, max(1, length), rate / 100)
-        rbm.compile(keras.optimizers.SGD(schedule, momentum=0.5))
-        layers.append(rbm)
-    return tf_wcd.DBN(layers)
-
-
-def pretrained(
-    folder: Path,
-    name: str,
-    data: Data,
-    settings: Settings,
-    verbose: int,
-    *,
-    units: list[int],
-    hidden: str,
-    phases: list[str],
-    rate: float,
-    epochs: list[int],
-    seed: int,
-    labels: int = 0,
-) -> tf_wcd.DBN:
-    """The model of a part, pre-trained to the end, from wherever the last run left it."""
-    path = folder / f"{name}.keras"
-    if path.exists():
-        dbn = keras.models.load_model(path)
-    else:
-        updates = [count * -(-len(data.x) // settings.batch_size) for count in epochs]
-        dbn = make_dbn(units, hidden, phases, rate, updates, seed, labels)
-    dbn.pretrain(
-        data.x,
-        data.y,
-        epochs=epochs,
-        batch_size=settings.batch_size,
-        callbacks=[EpochLines(folder / f"{name}.jsonl", "pretraining"), SaveModel(path)],
-        verbose=verbose,
-    )
-    return dbn
 
 
 def network(dbn: tf_wcd.DBN) -> keras.Model:
@@ -265,66 +157,6 @@ def principal_components(x: np.ndarray, count: int) -> Any:
     _, vectors = np.linalg.eigh(np.cov(x, rowvar=False, dtype="float64"))
     leading = vectors[:, -count:]
     return lambda data: mean + (data - mean) @ leading @ leading.T
-
-
-def generate(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
-    """784-500-500-1000 with labels on top: pictures of digits, all kinds and class by class."""
-    start = time.perf_counter()
-    dbn = pretrained(
-        folder, "generation", data, settings, verbose,
-        units=settings.units(500, 500, 1000), hidden="bernoulli", phases=["cd", "cd", "pcd"], rate=0.05,
-        epochs=[settings.epochs, settings.epochs, 3 * settings.epochs], seed=settings.seed, labels=CLASSES,
-    )  # fmt: skip
-    predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
-    record.update(
-        free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start
-    )
-    print(f"Classification by free energy: test error {record.content['free_energy_test_error']:.2%}")
-    dbn = up_down(folder, dbn, settings, data, verbose)
-    predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
-    record.update(free_energy_test_error_after_up_down=float(np.mean(predicted != data.y_test)))
-    print(f"After up-down: test error {record.content['free_energy_test_error_after_up_down']:.2%}")
-    draw_sheets(folder, dbn, settings)
-    bound = tf_wcd.evaluation.variational_bound(dbn, (data.x_test[:1000] > 0.5).astype("float32"), seed=settings.seed)
-    record.update(
-        bound=bound.mean,
-        bound_standard_error=bound.standard_error,
-        bound_with_upper_log_partition=bound.lower,
-        bound_method=f"{bound.method}, log Z {bound.log_partition_method}",
-    )
-    print(f"Variational bound, first test images in black and white: {bound.mean:.1f} nats")
-    record.update(seconds=time.perf_counter() - start)
-
-
-def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbose: int) -> tf_wcd.DBN:
-    """The model trained further with the up-down algorithm, from wherever the last run left it."""
-    path = folder / "up_down.keras"
-    updates = -(-len(data.x) // settings.batch_size)
-    if path.exists():
-        dbn = keras.models.load_model(path)
-    else:
-        schedule = keras.optimizers.schedules.PolynomialDecay(0.02, max(1, settings.epochs * updates), 0.0002)
-        dbn.compile(keras.optimizers.SGD(schedule, momentum=0.5))
-    dbn.fit(
-        data.x,
-        data.y,
-        batch_size=settings.batch_size,
-        epochs=settings.epochs,
-        initial_epoch=int(dbn.optimizer.iterations) // updates,
-        callbacks=[EpochLines(folder / "generation.jsonl", "up-down"), SaveModel(path)],
-        verbose=verbose,
-    )
-    return dbn
-
-
-def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings) -> None:
-    """One sheet of any digits, and one with a row for each class; all are the first that were drawn."""
-    free = dbn.sample(100, gibbs_steps=1000, probabilities=True, seed=settings.seed).numpy()
-    plots.picture_sheet(free.reshape(10, 10, SIDE, SIDE)).savefig(folder / "unconditional.png")
-    labels = np.repeat(np.arange(CLASSES), 10)
-    given = dbn.sample(100, gibbs_steps=1000, labels=labels, probabilities=True, seed=settings.seed).numpy()
-    names = [str(label) for label in range(CLASSES)]
-    plots.picture_sheet(given.reshape(10, 10, SIDE, SIDE), names).savefig(folder / "by_class.png")
 
 
 PARTS = {"classifier": classify, "few_labels": few_labels, "autoencoder": autoencode, "generation": generate}
