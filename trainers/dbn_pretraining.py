@@ -1,4 +1,4 @@
-"""What the parts of the work on Deep Belief Networks share: settings, data, and pre-training that can be interrupted."""
+"""What the parts of the work on Deep Belief Networks share: settings, data, and pre-training that can stop and go on."""
 
 from __future__ import annotations
 
