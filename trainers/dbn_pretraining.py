@@ -1,4 +1,4 @@
-"""What the parts of the work on Deep Belief Networks share: settings, data, and pre-training that can stop and go on."""
+"""What the parts of the work on Deep Belief Networks share: settings, data, and pre-training that can be resumed."""
 
 from __future__ import annotations
 
