@@ -112,7 +112,7 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     units = settings.units(1000, 500, 250, 30)
     dbn = pretrained(
         folder, "autoencoder", data, settings, verbose,
-        units=units, hidden="spin", phases=["wcd"] * 4, rate=0.005, epochs=[settings.epochs] * 4, seed=settings.seed,
+        units=units, hidden="bernoulli", phases=["cd"] * 4, rate=0.05, epochs=[settings.epochs] * 4, seed=settings.seed,
     )  # fmt: skip
     keras.utils.set_random_seed(settings.seed)
     model = dbn.autoencoder()
