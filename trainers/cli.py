@@ -74,8 +74,15 @@ def _train_dbn_flags() -> None:
 def _train_dbn() -> int:
     from trainers import dbn
 
-    names = ("epochs", "tuning_epochs", "train_size", "seeds", "seed", "width")
-    dbn.run(FLAGS.out, FLAGS.parts, dbn.Settings(**{name: FLAGS[name].value for name in names}), FLAGS.verbose)
+    settings = dbn.Settings(
+        epochs=FLAGS.epochs,
+        tuning_epochs=FLAGS.tuning_epochs,
+        train_size=FLAGS.train_size,
+        seeds=FLAGS.seeds,
+        seed=FLAGS.seed,
+        width=FLAGS.width,
+    )
+    dbn.run(FLAGS.out, FLAGS.parts, settings, FLAGS.verbose)
     return 0
 
 

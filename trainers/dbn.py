@@ -1,6 +1,6 @@
 """Deep Belief Networks on MNIST: pre-trained with WCD, fine-tuned, compared with what they should beat, and dreaming.
 
-Each part writes a record as it goes, and keeps the state of its training: the same command goes on after an interruption.
+Each part writes a record as it goes and keeps the state of its training: an interrupted command goes on if repeated.
 """
 
 from __future__ import annotations
@@ -15,87 +15,17 @@ import numpy as np
 
 import tf_wcd
 from tf_wcd import plots
-from trainers.dbn_records import EpochLines, Record, SaveModel
+from trainers.dbn_generation import generate
+from trainers.dbn_pretraining import CLASSES, PIXELS, SIDE, Data, Settings, pretrained
+from trainers.dbn_records import EpochLines, Record
 
-PIXELS, SIDE, CLASSES = 784, 28, 10
 FRACTIONS = (0.01, 0.1)
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a run does; parts of it that are left out are not compared when a run goes on.
-
-    Attributes:
-        epochs: epochs of pre-training for each layer.
-        tuning_epochs: epochs of back-propagation.
-        train_size: number of training images; ``None`` for all.
-        seeds: seeds of the comparison with few labels.
-        seed: seed of everything else.
-        width: the hidden layers are this much of their full width (1 but in short trials).
-    """
-
-    epochs: int = 10
-    tuning_epochs: int = 30
-    train_size: int | None = None
-    seeds: int = 5
-    seed: int = 0
-    width: float = 1.0
-    batch_size: int = 100
-
-    def units(self, *full: int) -> list[int]:
-        return [max(2, round(self.width * n)) for n in full]
-
-
-class Data:
-    """MNIST, its training part cut to size."""
-
-    def __init__(self, settings: Settings) -> None:
-        (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist")
-        size = settings.train_size
-        self.x, self.y = x[:size], y[:size].astype("int32")
-        self.x_test, self.y_test = x_test[:size], y_test[:size].astype("int32")
-
-    def few(self, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """A part of the labelled images, with equally many of each class."""
-        generator = np.random.default_rng(seed)
-        each = max(1, round(fraction * len(self.x) / CLASSES))
-        rows = [generator.permutation(np.flatnonzero(self.y == label))[:each] for label in range(CLASSES)]
-        chosen = generator.permutation(np.concatenate(rows))
-        return self.x[chosen], self.y[chosen]
-
-
-def make_dbn(units: list[int], rate: float, updates: int, phases: list[str], seed: int, labels: int = 0) -> tf_wcd.DBN:
-    """A stack of 0/1 layers with the centred gradient, each with a learning rate that falls to a hundredth."""
-    layers = []
-    for number, (count, phase) in enumerate(zip(units, phases, strict=True)):
-        joined = labels and number == len(units) - 1
-        rbm = tf_wcd.RBMLayer(
-            count,
-            visible_type=tf_wcd.units.Labelled("bernoulli", labels) if joined else "bernoulli",
-            negative_phase=phase,
-            centered=True,
-            seed=100 * seed + number,
-            name=f"rbm_{number + 1}",
-        )
-        schedule = keras.optimizers.schedules.PolynomialDecay(rate, max(1, updates), rate / 100)
-        rbm.compile(keras.optimizers.SGD(schedule, momentum=0.5))
-        layers.append(rbm)
-    return tf_wcd.DBN(layers)
-
-
-def pretrained(folder: Path, name: str, make: Any, data: Data, epochs: Any, settings: Settings, verbose: int) -> Any:
-    """The model of a part, pre-trained to the end, from wherever the last run left it."""
-    path = folder / f"{name}.keras"
-    dbn = keras.models.load_model(path) if path.exists() else make()
-    dbn.pretrain(
-        data.x,
-        data.y,
-        epochs=epochs,
-        batch_size=settings.batch_size,
-        callbacks=[EpochLines(folder / f"{name}.jsonl", "pretraining"), SaveModel(path)],
-        verbose=verbose,
-    )
-    return dbn
+def network(dbn: tf_wcd.DBN) -> keras.Model:
+    """The classifier that is fine-tuned: some pixels and some units of each layer are left out while training."""
+    layers = [keras.Input((PIXELS,)), keras.layers.Dropout(0.2), dbn.classifier(CLASSES, dropout=0.3)]
+    return keras.Sequential(layers)
 
 
 def fine_tune(
@@ -108,7 +38,6 @@ def fine_tune(
         keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, updates)),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        jit_compile=True,
     )
     callbacks = []
     if folder is not None:
@@ -127,7 +56,7 @@ def classify(folder: Path, settings: Settings, data: Data, record: Record, verbo
     dbn = wcd_stack(folder, settings, data, settings.seed, verbose)
     record.update(pretraining_seconds=time.perf_counter() - start)
     keras.utils.set_random_seed(settings.seed)
-    model = dbn.classifier(CLASSES, dropout=0.3)
+    model = network(dbn)
     error = fine_tune(model, data.x, data.y, data, settings.tuning_epochs, 1e-3, folder, verbose)
     record.update(test_error=error, seconds=time.perf_counter() - start)
     print(f"784-500-500, WCD and back-propagation: test error {error:.2%}")
@@ -135,16 +64,11 @@ def classify(folder: Path, settings: Settings, data: Data, record: Record, verbo
 
 def wcd_stack(folder: Path, settings: Settings, data: Data, seed: int, verbose: int) -> tf_wcd.DBN:
     """784-500-500 with WCD_1 throughout."""
-    updates = settings.epochs * -(-len(data.x) // settings.batch_size)
     return pretrained(
-        folder,
-        f"wcd_{seed}",
-        lambda: make_dbn(settings.units(500, 500), 0.01, updates, ["wcd", "wcd"], seed),
-        data,
-        settings.epochs,
-        settings,
-        verbose,
-    )
+        folder, f"wcd_{seed}", data, settings, verbose,
+        units=settings.units(500, 500), hidden="spin", phases=["wcd"] * 2, rate=0.005,
+        epochs=[settings.epochs] * 2, seed=seed,
+    )  # fmt: skip
 
 
 def few_labels(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
@@ -154,13 +78,13 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
         dbn = wcd_stack(folder, settings, data, seed, verbose)
         for fraction in FRACTIONS:
             x, y = data.few(fraction, seed)
-            # As many updates as six thousand labels give in the epochs asked for, so that no network is left unfinished.
+            # As many updates with few labels as with a tenth of them, so that no network is left unfinished.
             epochs = max(1, round(settings.tuning_epochs * min(10.0, 0.1 / fraction)))
             for start in ("pre-trained", "random"):
                 if any((r["seed"], r["fraction"], r["start"]) == (seed, fraction, start) for r in runs):
                     continue
                 keras.utils.set_random_seed(seed)
-                model = dbn.classifier(CLASSES, dropout=0.3)
+                model = network(dbn)
                 if start == "random":
                     model = keras.models.clone_model(model)
                 error = fine_tune(model, x, y, data, epochs, 1e-3, None, 0)
@@ -175,9 +99,9 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
         for fraction in FRACTIONS
     }
     record.update(mean_test_error=means)
-    for fraction, both in means.items():
+    for name, both in means.items():
         print(
-            f"{float(fraction):.0%} of the labels, mean of {settings.seeds} seeds: pre-trained "
+            f"{float(name):.0%} of the labels, mean of {settings.seeds} seeds: pre-trained "
             f"{both['pre-trained']:.2%}, not {both['random']:.2%}"
         )
 
@@ -186,20 +110,14 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     """784-1000-500-250-30 unrolled and fine-tuned, against principal components with the same code size."""
     start = time.perf_counter()
     units = settings.units(1000, 500, 250, 30)
-    updates = settings.epochs * -(-len(data.x) // settings.batch_size)
     dbn = pretrained(
-        folder,
-        "autoencoder",
-        lambda: make_dbn(units, 0.01, updates, ["wcd"] * 4, settings.seed),
-        data,
-        settings.epochs,
-        settings,
-        verbose,
-    )
+        folder, "autoencoder", data, settings, verbose,
+        units=units, hidden="bernoulli", phases=["cd"] * 4, rate=0.05, epochs=[settings.epochs] * 4, seed=settings.seed,
+    )  # fmt: skip
     keras.utils.set_random_seed(settings.seed)
     model = dbn.autoencoder()
     total = settings.tuning_epochs * -(-len(data.x) // settings.batch_size)
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse", jit_compile=True)
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse")
     callbacks = [
         keras.callbacks.BackupAndRestore(folder / "unrolled"),
         EpochLines(folder / "autoencoder.jsonl", "tuning"),
@@ -239,40 +157,6 @@ def principal_components(x: np.ndarray, count: int) -> Any:
     _, vectors = np.linalg.eigh(np.cov(x, rowvar=False, dtype="float64"))
     leading = vectors[:, -count:]
     return lambda data: mean + (data - mean) @ leading @ leading.T
-
-
-def generate(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
-    """784-500-500-1000 with labels on top: pictures of digits, all kinds and class by class."""
-    start = time.perf_counter()
-    epochs = [settings.epochs, settings.epochs, 3 * settings.epochs]
-    updates = settings.epochs * -(-len(data.x) // settings.batch_size)
-    phases = ["cd", "cd", "pcd"]
-    dbn = pretrained(
-        folder,
-        "generation",
-        lambda: make_dbn(settings.units(500, 500, 1000), 0.05, 3 * updates, phases, settings.seed, CLASSES),
-        data,
-        epochs,
-        settings,
-        verbose,
-    )
-    predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
-    record.update(
-        free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start
-    )
-    print(f"Classification by free energy, before up-down: test error {record.content['free_energy_test_error']:.2%}")
-    draw_sheets(folder, dbn, settings)
-    record.update(seconds=time.perf_counter() - start)
-
-
-def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings) -> None:
-    """One sheet of any digits, and one with a row for each class; all are the first that were drawn."""
-    free = dbn.sample(100, gibbs_steps=1000, probabilities=True, seed=settings.seed).numpy()
-    plots.picture_sheet(free.reshape(10, 10, SIDE, SIDE)).savefig(folder / "unconditional.png")
-    labels = np.repeat(np.arange(CLASSES), 10)
-    given = dbn.sample(100, gibbs_steps=1000, labels=labels, probabilities=True, seed=settings.seed).numpy()
-    names = [str(label) for label in range(CLASSES)]
-    plots.picture_sheet(given.reshape(10, 10, SIDE, SIDE), names).savefig(folder / "by_class.png")
 
 
 PARTS = {"classifier": classify, "few_labels": few_labels, "autoencoder": autoencode, "generation": generate}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import tf_wcd
@@ -11,7 +13,7 @@ from tests import brute_force as bf
 def make_dbn(sizes, unit="bernoulli", labels=0, seed=0, scale=0.7, **kwargs) -> tf_wcd.DBN:
     """A DBN with asymmetric parameters, from the data upwards."""
     rbms = []
-    for number, (n_v, n_h) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for number, (n_v, n_h) in enumerate(itertools.pairwise(sizes)):
         top = number == len(sizes) - 2
         visible = tf_wcd.units.Labelled(unit, labels) if labels and top else unit
         p = bf.random_parameters(n_v + (labels if top else 0), n_h, seed=seed + number, scale=scale)

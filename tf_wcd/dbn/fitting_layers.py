@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def check_layers(layers: Any) -> list[RBMLayer]:
         raise ValueError(
             f"A layer can be in a DBN only once. Received: layers named {[layer.name for layer in layers]}"
         )
-    for number, (below, above) in enumerate(zip(layers[:-1], layers[1:], strict=True)):
+    for number, (below, above) in enumerate(itertools.pairwise(layers)):
         if isinstance(below.visible_unit, Labelled):
             raise ValueError(
                 f"Labels can be joined to the top layer only, {layers[-1].name!r}. "

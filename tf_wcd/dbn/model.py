@@ -29,16 +29,16 @@ ROWS_AT_A_TIME = 1000
 class DBN(UpDownModel):
     """A Deep Belief Network: a stack of RBMs, of which the top one stays an RBM and the others point downwards.
 
-    The units of layer i + 1 are the hidden units of the i-th RBM and the visible units of the next. `pretrain` trains the
-    RBMs one after the other, from the bottom. `sample` draws from the model: Gibbs sampling in the top RBM, then one pass
-    down. `classifier` and `autoencoder` make ordinary Keras models of it for back-propagation. `fit` trains all
-    layers together as a generative model, with the up-down algorithm (contrastive wake-sleep).
+    The hidden units of an RBM are the visible units of the next. `pretrain` trains the RBMs one after the other, from
+    the bottom. `sample` draws from the model: Gibbs sampling in the top RBM, then one pass down. `classifier` and
+    `autoencoder` make ordinary Keras models of it for back-propagation. `fit` trains all layers together as a
+    generative model, with the up-down algorithm (contrastive wake-sleep).
 
     Called on data, it gives the expected hidden units of the top RBM, where each layer hands its expectations to the
     next.
 
-    To join labels to the units that the top RBM sees, give it ``visible_type=tf_wcd.units.Labelled(kind, classes)``. Then
-    `pretrain` takes labels ``y``, `sample` draws pictures of given classes, and `label_log_prob` classifies.
+    To join labels to the units that the top RBM sees, give it ``visible_type=tf_wcd.units.Labelled(kind, classes)``.
+    Then `pretrain` takes labels ``y``, `sample` draws data of given classes, and `label_log_prob` classifies.
 
     Args:
         layers: `RBMLayer`s, from the bottom, each compiled with an optimizer of its own before `pretrain`.
@@ -166,8 +166,8 @@ class DBN(UpDownModel):
             sample_weight: weight of each example of an array, rescaled to mean one.
             steps_per_epoch: batches in an epoch of an endless data set.
             initial_layer: first layer to train; ``None`` for the highest one that was begun.
-            layer_callbacks: callbacks for single layers, by their number: there ``model`` is the RBM. `EarlyStopping` here
-                ends the training of the layer, not of the whole.
+            layer_callbacks: callbacks for single layers, by their number: there ``model`` is the RBM. `EarlyStopping`
+                here ends the training of the layer, not of the whole.
             verbose: 0 silent, 1 progress bar, 2 one line for each epoch; ``"auto"`` is 1.
 
         Returns:
@@ -190,6 +190,10 @@ class DBN(UpDownModel):
             self.data_unit, width, self.classes, self.rbms[0].variable_dtype,
         )  # fmt: skip
         self._build_for(x)
+        for rbm in self.rbms:
+            # A model that is saved before a layer's turn has come has the layer's optimizer too.
+            if not rbm.optimizer.built:
+                rbm.optimizer.build(rbm.trainable_variables)
         begun = [number for number in range(len(self.rbms)) if self.epochs_done(number)]
         start = max(begun, default=0) if initial_layer is None else initial_layer
         if not 0 <= start < len(self.rbms):
@@ -296,12 +300,12 @@ class DBN(UpDownModel):
         """A Keras model that encodes data to the top hidden units and decodes them, unrolled from the RBMs.
 
         Args:
-            share: use the weights of the RBMs themselves, upwards and downwards the same, instead of copies that are free
-                to differ.
+            share: use the weights of the RBMs themselves, upwards and downwards the same, instead of copies that are
+                free to differ.
 
         Returns:
-            A model from ``[batch, visible units]`` to the same, not compiled. Its layers ``encoder`` and ``decoder`` are
-            models too, if the weights are copies.
+            A model from ``[batch, visible units]`` to the same, not compiled. If the weights are copies, its layers
+            ``encoder`` and ``decoder`` are models too.
         """
         self._require_built()
         return networks.autoencoder(self, share)

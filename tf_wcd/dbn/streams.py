@@ -143,7 +143,7 @@ def stream_of(
     if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise ValueError(f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}")
     # The array keeps its own type, and batches are converted as they come: there is no second copy of the data.
-    x = data_checks.check_visible(x, unit, width, dtype=np.asarray(x).dtype)
+    x = data_checks.check_visible(x, unit, width, dtype=np.asarray(x).dtype.name)
     weights = np.ones(len(x)) if sample_weight is None else data_checks.check_sample_weight(sample_weight, len(x))
     labels = None
     if classes:
@@ -200,6 +200,7 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
 
 def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str) -> tf.Tensor:
     """`one_hot` of a batch of a data set."""
+    labels = tf.convert_to_tensor(labels)
     if labels.shape.rank == 2 and labels.shape[1] == classes:
         return tf.cast(labels, dtype)
     numbers = tf.cast(tf.reshape(labels, [-1]), tf.int32)

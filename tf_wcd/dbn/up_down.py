@@ -31,9 +31,9 @@ Pairs = list[tuple[tf.Tensor, keras.Variable]]
 class UpDownModel(keras.Model):
     """A stack of RBMs with generative weights of their own, and the training step of the up-down algorithm.
 
-    Metrics: ``loss``, the mean free energy of what arrives at the top RBM minus that of its negative points (it need not
-    fall); ``reconstruction_error``, the mean square of x minus its prediction from the first hidden layer's states;
-    ``ess`` of the top RBM's negative phase.
+    Metrics: ``loss``, the mean free energy of what arrives at the top RBM minus that of its negative points (it need
+    not fall); ``reconstruction_error``, the mean square of x minus its prediction from the first hidden layer's
+    states; ``ess`` of the top RBM's negative phase.
     """
 
     rbms: list[RBMLayer]
@@ -109,7 +109,7 @@ class UpDownModel(keras.Model):
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         self.compile(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
-        if self.built:
+        if self.untied:
             self.optimizer.build(self.up_down_variables())
 
     def fit(
@@ -117,7 +117,8 @@ class UpDownModel(keras.Model):
     ) -> keras.callbacks.History:
         """Trains all layers together as a generative model, with the up-down algorithm. Pre-train first.
 
-        Arguments are those of `keras.Model.fit`. Every layer gets generative weights of its own the first time (`untie`).
+        Arguments are those of `keras.Model.fit`. The first time, every layer gets generative weights of its own
+        (`untie`).
 
         Args:
             x: an array ``[examples, visible units]``, or a `tf.data.Dataset` of batches.
@@ -160,7 +161,6 @@ class UpDownModel(keras.Model):
 
     def up_down_variables(self) -> list[keras.Variable]:
         """What the up-down algorithm trains: recognition and generative weights, and the top RBM."""
-        self.untie()
         lower = [v for rbm in self.rbms[:-1] for v in (rbm.kernel, rbm.hidden_bias, rbm.visible_bias)]
         return [*lower, *self.generative.kernels, *self.rbms[-1].trainable_variables]
 

@@ -4,8 +4,8 @@ With the recognition distribution Q of the hidden layers given the data, and H i
 
     log P(x) >= E_Q[log P(x | h_1) + log P(h_1 | h_2) + ... + log P_top(h_top)] + H(Q)
 
-where h_top are the visible units of the top RBM. Equality holds where Q is the true posterior: for one RBM, and for two of
-which the second is the first one transposed.
+where h_top are the visible units of the top RBM. Equality holds where Q is the true posterior: for one RBM, and for two
+of which the second is the first one transposed.
 """
 
 from __future__ import annotations

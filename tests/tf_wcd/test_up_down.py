@@ -1,0 +1,132 @@
+"""The up-down algorithm: its fixed point, its gradients, and what it does to the likelihood."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_wcd
+import tf_wcd.gradient
+from tests import brute_force as bf
+from tests.tf_wcd import dbn_enumeration as de
+from tf_wcd.dbn.passes import keyed_uniforms, pass_down, pass_up
+from tf_wcd.random_bits import subkey
+
+
+def exact_samples(dbn, rows, seed):
+    probabilities = de.data_distribution(dbn)
+    index = np.random.default_rng(seed).choice(len(probabilities), rows, p=probabilities / probabilities.sum())
+    return bf.space("bernoulli", dbn.num_visible)[index].astype("float32")
+
+
+def test_a_perfect_model_is_a_fixed_point():
+    """Data from the model, and recognition weights that are the true posterior: every gradient is zero on average."""
+    below = bf.make_rbm(bf.random_parameters(4, 3), name="below")
+    dbn = tf_wcd.DBN([below, tf_wcd.RBMLayer(4, negative_phase="cd", gibbs_steps=2, seed=0)])
+    dbn.build((None, 4))
+    dbn.initialize_transposed(1)
+    dbn.untie()
+    rows = 200_000
+    x = exact_samples(dbn, rows, seed=1)
+    key = tf.constant([3, 4], tf.uint32)
+    _, pairs, phases = dbn._up_down((x,), key)
+    assert {id(v) for _, v in pairs} == {
+        id(v) for v in (dbn.generative.kernels[0], below.visible_bias, below.kernel, below.hidden_bias)
+    }
+    top = tf_wcd.gradient.phase_difference(*phases[:2], *phases[3:5])
+    for gradient in [*(g for g, _ in pairs), top.kernel, top.visible_bias, top.hidden_bias]:
+        assert np.abs(gradient).max() < 4.5 * 0.5 / np.sqrt(rows)
+    # Away from it they are not: another generative kernel, another recognition kernel.
+    for variable in (dbn.generative.kernels[0], below.kernel):
+        old = variable.numpy()
+        variable.assign(old + 0.3)
+        _, moved, _ = dbn._up_down((x,), key)
+        assert max(float(np.abs(g).max()) for g, v in moved if v is variable) > 0.02
+        variable.assign(old)
+
+
+@pytest.mark.parametrize("labels", [0, 3])
+def test_gradients_are_those_of_the_predictions(labels):
+    """By automatic differentiation: the generative weights predict the wake states, the recognition weights dreams."""
+    dbn = de.make_dbn((5, 4, 3, 3), labels=labels, negative_phase="cd")
+    dbn.untie()
+    for kernel in dbn.generative.kernels:
+        kernel.assign_add(0.3 * bf.random_parameters(*kernel.shape, seed=6).W)
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (7, 5)).astype("float32")
+    y = rng.integers(0, 3, 7)
+    weights = rng.uniform(0.5, 1.5, 7).astype("float32")
+    key = tf.constant([3, 4], tf.uint32)
+    _, pairs, phases = dbn._up_down((x, y, weights), key)
+    found = {id(v): np.asarray(g) for g, v in pairs}
+
+    wake = pass_up(dbn.machines()[:-1], tf.constant(x), keyed_uniforms(subkey(key, 0)))
+    dreams = [phases.points.visible[:, :3]]
+    uniforms = keyed_uniforms(subkey(key, 2))
+    for number in (1, 0):
+        machine = dbn.generative_machines()[number]
+        dreams.insert(0, pass_down([machine], dreams[0], lambda _, f, n=number: uniforms(n, f)).visible)
+    if labels:
+        np.testing.assert_array_equal(phases.batch.visible[:, -3:], np.eye(3)[y])
+
+    for number, rbm in enumerate(dbn.rbms[:-1]):
+        generative = dbn.generative.kernels[number]
+        with tf.GradientTape() as tape:
+            field = wake[number + 1] @ tf.transpose(generative.value) + rbm.visible_bias.value
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=wake[number], logits=field)
+            loss = tf.reduce_sum(weights[:, None] * losses) / 7
+        for variable, gradient in zip(
+            (generative, rbm.visible_bias), tape.gradient(loss, [generative.value, rbm.visible_bias.value]), strict=True
+        ):
+            np.testing.assert_allclose(found[id(variable)], gradient, rtol=1e-4, atol=1e-6)
+        with tf.GradientTape() as tape:
+            field = dreams[number] @ rbm.kernel.value + rbm.hidden_bias.value
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=dreams[number + 1], logits=field)
+            loss = weights.mean() * tf.reduce_sum(losses) / 7
+        for variable, gradient in zip(
+            (rbm.kernel, rbm.hidden_bias), tape.gradient(loss, [rbm.kernel.value, rbm.hidden_bias.value]), strict=True
+        ):
+            np.testing.assert_allclose(found[id(variable)], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_training_raises_the_likelihood():
+    dbn = de.make_dbn((4, 4, 4), scale=0.3, negative_phase="pcd", chains=100)
+    rows = np.repeat(bf.space("bernoulli", 4)[[3, 5, 9, 12]], [40, 30, 20, 10], axis=0).astype("float32")
+    likelihood = lambda: np.log(de.data_distribution(dbn))[bf.index_of(rows)].mean()  # noqa: E731
+    start, bound = likelihood(), tf_wcd.evaluation.variational_bound(dbn, rows).mean
+    dbn.compile(keras.optimizers.SGD(0.1))
+    history = dbn.fit(rows, batch_size=100, epochs=200, verbose=0).history
+    assert likelihood() > start + 0.5
+    assert tf_wcd.evaluation.variational_bound(dbn, rows).mean > bound + 0.5
+    assert history["reconstruction_error"][-1] < history["reconstruction_error"][0]
+    assert set(history) == {"loss", "reconstruction_error", "ess"}
+    logs = dbn.evaluate(rows, batch_size=100, return_dict=True, verbose=0)
+    assert logs["reconstruction_error"] == pytest.approx(history["reconstruction_error"][-1], abs=0.05)
+
+
+def test_same_seed_same_result_from_arrays_and_data_sets():
+    x = np.random.default_rng(0).integers(0, 2, (40, 5)).astype("float32")
+    y = np.arange(40) % 3
+    results = []
+    for source in ((x, y), (tf.data.Dataset.from_tensor_slices((x, y)).batch(20),)):
+        dbn = de.make_dbn((5, 4, 3), labels=3)
+        dbn.compile("sgd", jit_compile=False)
+        dbn.fit(*source, batch_size=20 if len(source) == 2 else None, shuffle=False, epochs=2, verbose=0)
+        results.append(dbn.rbms[0].kernel.numpy())
+    np.testing.assert_allclose(*results, atol=1e-6)
+
+
+def test_bad_arguments():
+    dbn = de.make_dbn((5, 4, 3), labels=3)
+    with pytest.raises(ValueError, match="before `fit`"):
+        dbn.fit(np.zeros((4, 5)))
+    dbn.compile("sgd")
+    for arguments, message in (
+        ((np.zeros((4, 5)),), r"3 labels: pass `y`. Received: no labels"),
+        ((np.zeros((4, 5)), [0, 1, 2, 3]), r"0 .. 2. Received: 0 to 3"),
+        ((np.zeros((4, 6)), [0, 1, 2, 0]), r"5 columns"),
+        ((tf.data.Dataset.from_tensor_slices(np.zeros((4, 5))).batch(2),), r"Received: no labels"),
+        ((tf.data.Dataset.from_tensor_slices(np.zeros((0, 5))).batch(2),), r"empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dbn.fit(*arguments, verbose=0)

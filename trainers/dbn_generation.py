@@ -1,0 +1,74 @@
+"""Digits drawn from a Deep Belief Network."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import tf_wcd
+from tf_wcd import plots
+from trainers.dbn_pretraining import CLASSES, SIDE, Data, Settings, pretrained
+from trainers.dbn_records import EpochLines, Record, SaveModel
+
+
+def generate(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
+    """784-500-500-1000 with labels on top: pictures of digits, all kinds and class by class."""
+    start = time.perf_counter()
+    dbn = pretrained(
+        folder, "generation", data, settings, verbose,
+        units=settings.units(500, 500, 1000), hidden="bernoulli", phases=["cd", "cd", "pcd"], rate=0.05,
+        epochs=[settings.epochs, settings.epochs, 3 * settings.epochs], seed=settings.seed, labels=CLASSES,
+    )  # fmt: skip
+    predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
+    record.update(
+        free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start
+    )
+    print(f"Classification by free energy: test error {record.content['free_energy_test_error']:.2%}")
+    dbn = up_down(folder, dbn, settings, data, verbose)
+    predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
+    record.update(free_energy_test_error_after_up_down=float(np.mean(predicted != data.y_test)))
+    print(f"After up-down: test error {record.content['free_energy_test_error_after_up_down']:.2%}")
+    draw_sheets(folder, dbn, settings)
+    bound = tf_wcd.evaluation.variational_bound(dbn, (data.x_test[:1000] > 0.5).astype("float32"), seed=settings.seed)
+    record.update(
+        bound=bound.mean,
+        bound_standard_error=bound.standard_error,
+        bound_with_upper_log_partition=bound.lower,
+        bound_method=f"{bound.method}, log Z {bound.log_partition_method}",
+    )
+    print(f"Variational bound, first test images in black and white: {bound.mean:.1f} nats")
+    record.update(seconds=time.perf_counter() - start)
+
+
+def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbose: int) -> tf_wcd.DBN:
+    """The model trained further with the up-down algorithm, from wherever the last run left it."""
+    path = folder / "up_down.keras"
+    updates = -(-len(data.x) // settings.batch_size)
+    if path.exists():
+        dbn = keras.models.load_model(path)
+    else:
+        schedule = keras.optimizers.schedules.PolynomialDecay(0.02, max(1, settings.epochs * updates), 0.0002)
+        dbn.compile(keras.optimizers.SGD(schedule, momentum=0.5))
+    dbn.fit(
+        data.x,
+        data.y,
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        initial_epoch=int(dbn.optimizer.iterations) // updates,
+        callbacks=[EpochLines(folder / "generation.jsonl", "up-down"), SaveModel(path)],
+        verbose=verbose,
+    )
+    return dbn
+
+
+def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings) -> None:
+    """One sheet of any digits, and one with a row for each class; all are the first that were drawn."""
+    free = dbn.sample(100, gibbs_steps=1000, probabilities=True, seed=settings.seed).numpy()
+    plots.picture_sheet(free.reshape(10, 10, SIDE, SIDE)).savefig(folder / "unconditional.png")
+    labels = np.repeat(np.arange(CLASSES), 10)
+    given = dbn.sample(100, gibbs_steps=1000, labels=labels, probabilities=True, seed=settings.seed).numpy()
+    names = [str(label) for label in range(CLASSES)]
+    plots.picture_sheet(given.reshape(10, 10, SIDE, SIDE), names).savefig(folder / "by_class.png")
