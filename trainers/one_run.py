@@ -63,9 +63,8 @@ def run_images(settings: large_sets.ImageSettings, folder: Path, verbose: bool =
     Records(folder / "images.jsonl").append(record)
     low, high = quality["annealed"]["test"]
     print(f"Log-likelihood of the test images: between {low} and {high} nats (reverse AIS and AIS)")
-    print(
-        f"Parzen: {quality['parzen']['values'][-1]} nats under {quality['parzen']['counts'][-1]} samples, sigma {sigma:.3f}"
-    )
+    parzen = quality["parzen"]
+    print(f"Parzen: {parzen['values'][-1]} nats under {parzen['counts'][-1]} samples, sigma {sigma:.3f}")
     print(f"Model: {folder / name}.keras\nPictures: {folder / name}-samples.png, {folder / name}-filters.png")
     return record
 
