@@ -110,14 +110,16 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     """784-1000-500-250-30 unrolled and fine-tuned, against principal components with the same code size."""
     start = time.perf_counter()
     units = settings.units(1000, 500, 250, 30)
+    # With small initial weights a narrow code hardly depends on the data, and back-propagation stays at their mean.
     dbn = pretrained(
         folder, "autoencoder", data, settings, verbose,
-        units=units, hidden="bernoulli", phases=["cd"] * 4, rate=0.05, epochs=[settings.epochs] * 4, seed=settings.seed,
+        units=units, hidden="bernoulli", phases=["cd"] * 4, rate=0.05, epochs=[settings.epochs] * 4,
+        seed=settings.seed, stddev=0.1,
     )  # fmt: skip
     keras.utils.set_random_seed(settings.seed)
     model = dbn.autoencoder()
     total = settings.tuning_epochs * -(-len(data.x) // settings.batch_size)
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "mse")
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "binary_crossentropy")
     callbacks = [
         keras.callbacks.BackupAndRestore(folder / "unrolled"),
         EpochLines(folder / "autoencoder.jsonl", "tuning"),

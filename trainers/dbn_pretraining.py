@@ -59,7 +59,14 @@ class Data:
 
 
 def make_dbn(
-    units: list[int], hidden: str, phases: list[str], rate: float, updates: list[int], seed: int, labels: int = 0
+    units: list[int],
+    hidden: str,
+    phases: list[str],
+    rate: float,
+    updates: list[int],
+    seed: int,
+    labels: int = 0,
+    stddev: float = 0.01,
 ) -> tf_wcd.DBN:
     """A stack on 0/1 data with the centred gradient; each layer has a learning rate that falls to a hundredth.
 
@@ -71,6 +78,7 @@ def make_dbn(
         updates: updates of each layer, in which its rate falls.
         seed: of all layers.
         labels: number of labels joined to the top layer.
+        stddev: of the initial kernels.
     """
     layers = []
     for number, (count, phase, length) in enumerate(zip(units, phases, updates, strict=True)):
@@ -82,6 +90,7 @@ def make_dbn(
             hidden_type=hidden,
             negative_phase=phase,
             centered=True,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=stddev, seed=100 * seed + number),
             seed=100 * seed + number,
             name=f"rbm_{number + 1}",
         )
@@ -105,6 +114,7 @@ def pretrained(
     epochs: list[int],
     seed: int,
     labels: int = 0,
+    stddev: float = 0.01,
 ) -> tf_wcd.DBN:
     """The model of a part, pre-trained to the end, from wherever the last run left it."""
     path = folder / f"{name}.keras"
@@ -112,7 +122,7 @@ def pretrained(
         dbn = keras.models.load_model(path)
     else:
         updates = [count * -(-len(data.x) // settings.batch_size) for count in epochs]
-        dbn = make_dbn(units, hidden, phases, rate, updates, seed, labels)
+        dbn = make_dbn(units, hidden, phases, rate, updates, seed, labels, stddev)
     dbn.pretrain(
         data.x,
         data.y,
