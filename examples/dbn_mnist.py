@@ -39,7 +39,7 @@ error = np.mean(np.argmax(dbn.label_log_prob(x_test), axis=1) != y_test)
 print(f"Test error by free energy: {error:.2%}")
 digits = dbn.sample(100, gibbs_steps=1000, labels=np.repeat(np.arange(10), 10), probabilities=True, seed=0)
 rows = [str(label) for label in range(10)]
-plots.picture_sheet(np.reshape(digits, (10, 10, 28, 28)), rows).savefig(arguments.out)
+plots.image_sheet(digits, (28, 28), row_names=rows).savefig(arguments.out)
 print(f"Digits drawn from the model: {arguments.out}")
 
 # Back-propagation from the pre-trained weights.

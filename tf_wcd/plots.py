@@ -76,20 +76,26 @@ def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str
 
 
 def image_sheet(
-    images: Any, shape: tuple[int, int], columns: int = 10, signed: bool = False, title: str | None = None
+    images: Any,
+    shape: tuple[int, int],
+    columns: int = 10,
+    signed: bool = False,
+    row_names: Sequence[str] | None = None,
+    title: str | None = None,
 ) -> Figure:
-    """Images side by side in rows, each framed by a thin line.
+    """Images side by side in rows, dark on light as ink on paper.
 
     Args:
-        images: ``[n, pixels]``, shown from 0 (black) to 1 (white), or each scaled for itself if ``signed``.
+        images: ``[n, pixels]``, shown from 0 (paper) to 1 (ink), or each scaled for itself if ``signed``.
         shape: height and width of an image.
         columns: images in a row.
         signed: whether the images are weights, negative ones blue and positive ones red.
+        row_names: a name for each row, at its left.
         title: written above.
 
     Example:
 
-    >>> figure = image_sheet(np.eye(6), shape=(2, 3), columns=3)
+    >>> figure = image_sheet(np.eye(6), shape=(2, 3), columns=3, row_names=["upper", "lower"])
     """
     images = np.asarray(images, "float64").reshape(-1, *shape)
     columns = min(columns, len(images))
@@ -101,33 +107,19 @@ def image_sheet(
     for i, image in enumerate(images):
         top, left = height * (i // columns) + 1, width * (i % columns) + 1
         sheet[top : top + shape[0], left : left + shape[1]] = image
-    inches = 0.45 * columns
-    figure, (axes,) = new_figure(inches, inches * sheet.shape[0] / sheet.shape[1] + (0.3 if title else 0.0))
-    low, colors = (-1, "RdBu_r") if signed else (0, "gray")
-    axes.set_facecolor("0.6")
+    inches = 0.55 * columns
+    margin = 0.3 if title else 0.0
+    figure, (axes,) = new_figure(
+        inches + (0.8 if row_names else 0.0), inches * sheet.shape[0] / sheet.shape[1] + margin
+    )
+    low, colors = (-1, "RdBu_r") if signed else (0, "gray_r")
+    axes.set_facecolor("0.85")
     axes.imshow(sheet, cmap=colors, vmin=low, vmax=1, interpolation="nearest")
-    axes.set(xticks=[], yticks=[])
-    axes.set_frame_on(False)
+    axes.set_xticks([])
+    axes.set_yticks([] if row_names is None else (np.arange(rows) + 0.5) * height, labels=row_names or [])
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
     if title:
         axes.set_title(title)
-    return figure
-
-
-def picture_sheet(images: Any, row_names: Sequence[str] | None = None) -> Figure:
-    """Pictures side by side, in rows, dark on light as ink on paper.
-
-    Args:
-        images: ``[rows, columns, height, width]``, grey levels from 0 (paper) to 1 (ink).
-        row_names: a name for each row, at its left.
-    """
-    images = np.asarray(images, "float64")
-    rows, columns, height, width = images.shape
-    # A pixel of margin around each picture.
-    framed = np.pad(images.clip(0, 1), [(0, 0), (0, 0), (1, 1), (1, 1)])
-    sheet = framed.transpose(0, 2, 1, 3).reshape(rows * (height + 2), columns * (width + 2))
-    figure, (axes,) = new_figure(0.6 * columns + (0.8 if row_names else 0.0), 0.6 * rows)
-    axes.imshow(sheet, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([] if row_names is None else (np.arange(rows) + 0.5) * (height + 2) - 0.5, labels=row_names or [])
-    axes.tick_params(length=0)
     return figure

@@ -145,7 +145,7 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     )
     shown = data.x_test[:10]
     rows = np.stack([shown, model.predict(shown, verbose=0), components(shown)])
-    sheet = plots.picture_sheet(rows.reshape(3, 10, SIDE, SIDE), ["data", "autoencoder", "PCA"])
+    sheet = plots.image_sheet(rows, (SIDE, SIDE), row_names=["data", "autoencoder", "PCA"])
     sheet.savefig(folder / "autoencoder.png")
 
 

@@ -67,8 +67,8 @@ def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbo
 def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings) -> None:
     """One sheet of any digits, and one with a row for each class; all are the first that were drawn."""
     free = dbn.sample(100, gibbs_steps=1000, probabilities=True, seed=settings.seed).numpy()
-    plots.picture_sheet(free.reshape(10, 10, SIDE, SIDE)).savefig(folder / "unconditional.png")
+    plots.image_sheet(free, (SIDE, SIDE)).savefig(folder / "unconditional.png")
     labels = np.repeat(np.arange(CLASSES), 10)
     given = dbn.sample(100, gibbs_steps=1000, labels=labels, probabilities=True, seed=settings.seed).numpy()
     names = [str(label) for label in range(CLASSES)]
-    plots.picture_sheet(given.reshape(10, 10, SIDE, SIDE), names).savefig(folder / "by_class.png")
+    plots.image_sheet(given, (SIDE, SIDE), row_names=names).savefig(folder / "by_class.png")
