@@ -28,11 +28,11 @@ class SessionError(Exception):
 
 
 class _Output(ctypes.Structure):
-    _fields_ = [("operation", ctypes.c_void_p), ("index", ctypes.c_int)]  # noqa: RUF012 - as ctypes wants it
+    _fields_ = [("operation", ctypes.c_void_p), ("index", ctypes.c_int)]
 
 
 class _Buffer(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("data", ctypes.c_void_p),
         ("length", ctypes.c_size_t),
         ("deallocator", ctypes.c_void_p),

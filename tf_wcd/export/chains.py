@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from tf_wcd.export.exact_sums import ExactSumMachine
-from tf_wcd.row_random import row_keys, row_uniform
+from tf_wcd.row_random import row_keys
 
 # What a row's random numbers are for. Those of `gibbs` and `clamp` are the same: nothing held is nothing clamped.
 START, UP, DOWN, SAMPLE_CHAIN, GIBBS_CHAIN = range(5)
@@ -24,7 +25,7 @@ class Drawn(NamedTuple):
 def starting_states(machine: ExactSumMachine, means: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
     """Independent visible units with the given means, ``[filled-up units]``."""
     keys = row_keys(seeds, START)
-    field = tf.cast(machine.visible.field_of(means), machine.dtype)[None, :]
+    field = tf.cast(machine.visible.field_of(means[None, :]), machine.dtype)
     rows = tf.shape(seeds)[0]
     return machine.sample_visible(tf.repeat(field, rows, axis=0), keys, 0)
 
@@ -49,7 +50,7 @@ def run_chain(
     """
     hidden = machine.sample_hidden(first_field, keys, 0)
     same = isinstance(steps, int)
-    last = steps - 1 if same else tf.reduce_max(steps) - 1
+    last = steps - 1 if same else tf.maximum(tf.reduce_max(steps), 1) - 1  # the maximum of no rows is far below zero
 
     def step(i: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         visible = machine.sample_visible(machine.chain.visible_field(h), keys, 2 * i + 1)
@@ -70,7 +71,7 @@ def pass_up(machines: Sequence[ExactSumMachine], states: tf.Tensor, seeds: tf.Te
     """Hidden field of the last machine, each lower layer's hidden units having been drawn given the layer below."""
     keys = row_keys(seeds, UP)
     field = machines[0].start_field(states)
-    for number, (lower, upper) in enumerate(zip(machines, machines[1:], strict=False)):
+    for number, (lower, upper) in enumerate(itertools.pairwise(machines)):
         drawn = _between(lower, upper, lower.sample_hidden(field, keys, number))
         field = upper.chain.hidden_field(drawn)
     return field
@@ -88,6 +89,3 @@ def pass_down(machines: Sequence[ExactSumMachine], drawn: Drawn, seeds: tf.Tenso
 
 def _between(source: ExactSumMachine, target: ExactSumMachine, states: tf.Tensor) -> tf.Tensor:
     return states if source.dtype == target.dtype else tf.cast(states, target.dtype)
-
-
-__all__ = ["GIBBS_CHAIN", "SAMPLE_CHAIN", "Drawn", "pass_down", "pass_up", "row_uniform", "run_chain"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ def export_machines(
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
-    for lower, upper in zip(machines, machines[1:], strict=False):
+    for lower, upper in itertools.pairwise(machines):
         if lower.num_hidden != upper.num_visible:
             raise ValueError(
                 "Each RBM must have as many visible units as the one below it has hidden units. "

@@ -5,6 +5,7 @@ Inputs are checked inside the graph, since TF-Serving checks no shapes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -98,16 +99,12 @@ class ServedModel(tf.Module):
         visible, seed, steps = self._chain_inputs(visible, seed, steps)
         field = chains.pass_up(self.machines, self.machines[0].states(visible), seed)
         # A row of no steps is answered as it came, below.
-        drawn = chains.run_chain(
-            self.machines[-1], field, tf.maximum(steps, 1), row_keys(seed, chains.GIBBS_CHAIN)
+        drawn = chains.run_chain(self.machines[-1], field, tf.maximum(steps, 1), row_keys(seed, chains.GIBBS_CHAIN))
+        return self._or_unchanged(
+            visible, (steps == 0)[:, None], self._answer(chains.pass_down(self.machines, drawn, seed))
         )
-        return self._or_unchanged(visible, (steps == 0)[:, None], self._answer(
-            chains.pass_down(self.machines, drawn, seed)
-        ))
 
-    def clamp(
-        self, visible: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def clamp(self, visible: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
         (machine,) = self.machines
         visible, seed, steps = self._chain_inputs(visible, seed, steps)
         mask = self._matrix("mask", mask, tf.shape(visible)[0])
@@ -126,7 +123,7 @@ class ServedModel(tf.Module):
 
     def encode(self, visible: tf.Tensor) -> dict[str, tf.Tensor]:
         x = self.machines[0].states(self._visible(visible))
-        for lower, upper in zip(self.machines, self.machines[1:], strict=False):
+        for lower, upper in itertools.pairwise(self.machines):
             x = upper.states(lower.expected_hidden(x)[:, : lower.num_hidden])
         top = self.machines[-1]
         return {"hidden": tf.cast(top.expected_hidden(x), tf.float32)[:, : top.num_hidden]}
@@ -165,12 +162,16 @@ class ServedModel(tf.Module):
         rows = tf.shape(visible)[0]
         seed, steps = self._rows("seed", seed, rows), self._rows("steps", steps, rows)
         in_range = tf.reduce_all((steps >= 0) & (steps <= self.max_steps))
-        return visible, seed, checked(
-            steps,
-            in_range,
-            f"steps must be from 0 to {self.max_steps}, the limit set when the model was exported",
-            tf.reduce_min(steps),
-            tf.reduce_max(steps),
+        return (
+            visible,
+            seed,
+            checked(
+                steps,
+                in_range,
+                f"steps must be from 0 to {self.max_steps}, the limit set when the model was exported",
+                tf.reduce_min(steps),
+                tf.reduce_max(steps),
+            ),
         )
 
     def _rows(self, name: str, values: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
