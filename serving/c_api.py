@@ -162,7 +162,7 @@ class SavedModelSession:
         self.meta_graph.ClearField("object_graph_def")
 
     def run(
-        self, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], timeout_ms: int | None = None
+        self, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], timeout_ms: float | None = None
     ) -> list[np.ndarray]:
         """Runs the graph.
 
@@ -201,7 +201,7 @@ class SavedModelSession:
                     status.pointer,
                 )
                 status.check()
-            return [_array_of(tensor) for tensor in results]
+            return [_array_of(tensor) for tensor in results if tensor is not None]
         finally:
             for tensor in (*tensors, *results):
                 if tensor:

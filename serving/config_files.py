@@ -79,7 +79,7 @@ def read_batching(path: str | Path) -> BatchingParameters:
 
 
 def read_tls(path: str | Path) -> tuple[bytes, bytes, bytes | None, bool]:
-    """An ``--ssl_config_file``: key, certificate, certificates of those who sign clients', and whether clients need one."""
+    """An ``--ssl_config_file``: key, certificate, the authority that signs clients' ones, and if clients need one."""
     message = _parsed(path, _messages()["SSLConfig"]())
     if not message.server_key or not message.server_cert:
         raise ValueError(f"{path} must have a server_key and a server_cert.")

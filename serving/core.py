@@ -154,14 +154,13 @@ class ServerCore:
     def multi_inference(self, request: inference_pb2.MultiInferenceRequest) -> ServingError:
         if not request.tasks:
             return invalid("Inference request must have at least one task")
+        by_name = {METHODS[method]: method for method in ("classify", "regress")}
         for task in request.tasks:
-            method = next((name for name in ("classify", "regress") if task.method_name == METHODS[name]), None)
-            if method is None:
-                return ServingError(
-                    grpc.StatusCode.UNIMPLEMENTED, f"Unsupported signature method_name: {task.method_name}"
-                )
-        method = "classify" if request.tasks[0].method_name == METHODS["classify"] else "regress"
-        return self.infer(request.tasks[0].model_spec, request.tasks[0].HasField("model_spec"), method)
+            if task.method_name not in by_name:
+                text = f"Unsupported signature method_name: {task.method_name}"
+                return ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
+        first = request.tasks[0]
+        return self.infer(first.model_spec, first.HasField("model_spec"), by_name[first.method_name])
 
 
 def model_spec(servable: Servable, signature: str = "") -> model_pb2.ModelSpec:

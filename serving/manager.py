@@ -184,9 +184,9 @@ class ModelManager:
         status = model.status.get(version)
         if version in model.servables:
             return
-        if status is not None and status.failed_at is not None:
-            if time.monotonic() < status.failed_at + self._retry_seconds:
-                return
+        failed_at = None if status is None else status.failed_at
+        if failed_at is not None and time.monotonic() < failed_at + self._retry_seconds:
+            return
         name, base = model.config.name, model.config.base_path
         self._set(model, version, VersionStatus(State.LOADING))
         try:

@@ -67,10 +67,9 @@ def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
     parser = argparse.ArgumentParser(
         prog="wcd serve", description="Serves models over TF-Serving's protocol.", allow_abbrev=False
     )
+    defaults = Options()
     for field in dataclasses.fields(Options):
-        default = Options.__dataclass_fields__[field.name].default
-        if default is dataclasses.MISSING:
-            default = Options.__dataclass_fields__[field.name].default_factory()  # type: ignore[misc]
+        default = getattr(defaults, field.name)
         if isinstance(default, bool):
             parser.add_argument(
                 f"--{field.name}",

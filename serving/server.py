@@ -195,7 +195,7 @@ def _run_model_server(arguments: Sequence[str]) -> int:
         print("wcd serve: tensorflow_model_server is not on the PATH", file=sys.stderr)
         return 1
     sys.stderr.flush()
-    os.execv(program, [program, *flags.model_server_arguments(arguments)])
+    return os.execv(program, [program, *flags.model_server_arguments(arguments)])
 
 
 if __name__ == "__main__":

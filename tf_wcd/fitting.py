@@ -18,6 +18,8 @@ from tf_wcd.training import ContrastiveModel
 class FittingModel(ContrastiveModel):
     """A contrastive model with Keras' `fit`, `evaluate` and `train_on_batch`."""
 
+    data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
+
     def fit(
         self,
         x: Any = None,

@@ -61,7 +61,6 @@ class RBMLayer(FittingModel):
     """
 
     replicas: tuple[int, ...] = ()
-    data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
 
     def __init__(
         self,

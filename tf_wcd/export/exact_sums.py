@@ -90,7 +90,7 @@ class ExactSumMachine(tf.Module):
         values = kernel, np.pad(rounded[1], [0, rows]), np.pad(rounded[2], [0, columns])
         variables = [tf.Variable(value, trainable=False) for value in values]
         self._keep = [*getattr(self, "_keep", []), *variables]  # a SavedModel holds what attributes lead to
-        return Parameters(*variables, step)
+        return Parameters(variables[0], variables[1], variables[2], step)
 
     @property
     def dtype(self) -> tf.DType:
