@@ -33,7 +33,7 @@ def _messages() -> dict[str, Any]:
 
     def add(message: Any, name: str, kind: int, type_name: str = "", repeated: bool = False) -> None:
         label = _FIELD.LABEL_REPEATED if repeated else _FIELD.LABEL_OPTIONAL
-        message.field.add(name=name, number=len(message.field) + 1, type=kind, label=label, type_name=type_name)
+        message.field.add(name=name, number=len(message.field) + 1, type=kind, label=label, type_name=type_name or None)
 
     batching = file.message_type.add(name="BatchingParameters")
     for kind, names in _WRAPPED.items():

@@ -16,6 +16,7 @@ from serving.metrics import Metrics
 
 log = logging.getLogger("serving")
 Response = TypeVar("Response")
+LONGEST = 1e7
 
 
 class _Answering:
@@ -43,8 +44,9 @@ class _Answering:
 
 
 def deadline_of(context: grpc.ServicerContext) -> float | None:
+    """When the answer is wanted; gRPC has a time of centuries for those who did not say."""
     remaining = context.time_remaining()
-    return None if remaining is None else time.monotonic() + remaining
+    return None if remaining is None or remaining > LONGEST else time.monotonic() + remaining
 
 
 class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServiceServicer):
