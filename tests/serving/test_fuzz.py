@@ -17,6 +17,14 @@ from tests.serving.processes import serving_process
 SIGNATURES = ["", "sample", "gibbs", "clamp", "encode", "free_energy", "log_prob", "x", "\0", "é" * 50]
 INPUTS = ["visible", "seed", "steps", "mask", "x", ""]
 DTYPES = ["float32", "float64", "int32", "int64", "bool", "uint8", "int8", "uint64"]
+METHODS = [
+    "PredictionService/Predict",
+    "PredictionService/GetModelMetadata",
+    "PredictionService/Classify",
+    "PredictionService/MultiInference",
+    "ModelService/GetModelStatus",
+    "NoService/None",
+]
 CLIENT_FAULTS = {
     grpc.StatusCode.OK,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -118,8 +126,14 @@ def http_call(port, rng):
 def raw_http(port, rng):
     """Bytes that are no HTTP at all."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        lines = [rng.bytes(50), b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/models/rbm:predict HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-                 b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"\r\n\r\n"]  # fmt: skip
+        post = b"POST /v1/models/rbm:predict HTTP/1.1\r\nContent-Length: "
+        lines = [
+            rng.bytes(50),
+            b"GET / HTTP/9.9\r\n\r\n",
+            post + b"x\r\n\r\n",
+            post + b"9999999999\r\n\r\n",
+            b"\r\n\r\n",
+        ]
         connection.sendall(lines[rng.integers(len(lines))])
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65536):
@@ -141,14 +155,12 @@ def fuzz(library, tmp_path, count, *flags):
                 code = raw_call(connection, "PredictionService/Predict", fuzzed(rng).SerializeToString())
                 assert code in CLIENT_FAULTS, code
             elif kind < 0.75:
-                method = ["PredictionService/Predict", "PredictionService/GetModelMetadata", "PredictionService/Classify",
-                          "PredictionService/MultiInference", "ModelService/GetModelStatus", "NoService/None"]  # fmt: skip
                 good_bytes = fuzzed(rng).SerializeToString()
                 cut = bytearray(rng.bytes(int(rng.integers(0, 100))) if rng.random() < 0.5 else good_bytes)
                 for _ in range(int(rng.integers(0, 4))):
                     if cut:
                         cut[rng.integers(len(cut))] = rng.integers(256)
-                code = raw_call(connection, str(rng.choice(method)), bytes(cut))
+                code = raw_call(connection, str(rng.choice(METHODS)), bytes(cut))
                 # What is no message at all never comes to the server: gRPC itself says so.
                 assert code in {*CLIENT_FAULTS, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNIMPLEMENTED}, code
             elif kind < 0.97:

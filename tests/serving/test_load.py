@@ -26,8 +26,8 @@ def swap_under_load(library, tmp_path, clients, seconds, *flags):
         served = signatures(path)
         sample = served["sample"](seed=np.arange(4))["visible"]
         truth[i] = served["free_energy"](visible=X)["free_energy"], sample
-    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={base}", "--enable_grpc_healthcheck_service",
-                         "--file_system_poll_wait_seconds=0.2", *flags) as process:  # fmt: skip
+    poll = "--file_system_poll_wait_seconds=0.2"
+    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={base}", poll, *flags) as process:
         port = process.wait_until_serving().port
         counts, failures, stop = [0] * clients, [], threading.Event()
         versions = set()
@@ -99,9 +99,8 @@ def test_overload_is_refused_quickly(library, tmp_path, flags):
             "max_batch_size { value: 4 } max_enqueued_batches { value: 2 } num_batch_threads { value: 1 }"
         )
         flags = (*flags, f"--batching_parameters_file={tmp_path}/b.config")
-    with serving_process(
-        "--port=-1", "--model_name=rbm", f"--model_base_path={tmp_path}/rbm", "--max_running=1", "--max_waiting=4", *flags
-    ) as process:  # fmt: skip
+    flags = ("--max_running=1", "--max_waiting=4", *flags)
+    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={tmp_path}/rbm", *flags) as process:
         connection = process.wait_until_serving()
         work = {"visible": X, "seed": np.arange(4), "steps": np.full(4, 500, "int32")}
         request = connection.request("gibbs", **work)

@@ -145,11 +145,9 @@ def test_the_real_program_gets_the_same_flags(tmp_path):
 
 
 def test_flags():
-    options, unknown = parse(
-        ["--model_base_path=m", "--enable_batching=true", "--port", "1", "--flush_filesystem_caches"]
-    )
+    options, unknown = parse(["--model_base_path=m", "--enable_batching=true", "--port", "1", "--flush_caches"])
     assert (options.enable_batching, options.port, options.model_name) == (True, 1, "default")
-    assert unknown == ["--flush_filesystem_caches"]
+    assert unknown == ["--flush_caches"]
     assert parse(["--model_base_path=m", "--enable_batching=false"])[0].enable_batching is False
     assert model_server_arguments(["--host", "h", "--port=1"]) == ["--port=1"]
     assert channel_arguments("a=1,b=text") == [("a", 1), ("b", "text")]
