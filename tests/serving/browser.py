@@ -116,7 +116,8 @@ class Page:
         bad = []
         for message in self.messages:
             text = json.dumps(message.get("params", {}))
-            if message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded") and "favicon" not in text:
+            entry = message.get("params", {}).get("entry", {})
+            if message.get("method") == "Runtime.exceptionThrown" or entry.get("level") == "error":
                 bad.append(text)
             if message.get("method") == "Network.requestWillBeSent":
                 url = message["params"]["request"]["url"]
