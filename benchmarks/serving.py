@@ -157,7 +157,12 @@ def requests_per_second(address: str, length: float) -> float:
 def batching(base: Path, length: float = 5.0, rounds: int = 3) -> list[dict[str, Any]]:
     """Many small clients with and without batching."""
     rates: dict[str, list[float]] = {"off": [], "on": []}
-    with server(base) as off, server(base, "--enable_batching") as on:
+    # One batch at a time, of all who ask: a batch uses all cores by itself.
+    file = base.parent / "batching.config"
+    file.write_text(
+        f"max_batch_size {{ value: {CLIENTS} }} batch_timeout_micros {{ value: 10000 }} num_batch_threads {{ value: 1 }}"
+    )
+    with server(base) as off, server(base, "--enable_batching", f"--batching_parameters_file={file}") as on:
         for _ in range(rounds):
             for name, address in (("off", off), ("on", on)):
                 rates[name].append(requests_per_second(address, length))

@@ -33,9 +33,13 @@ BASE_ENERGY_STEP = -24
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """Kernel and biases of one type, all multiples of ``2**step``."""
+    """Kernel and biases of one type, all multiples of ``2**step``.
+
+    The kernel is kept both ways round: products with few rows spend most of their time on a kernel that has to be turned.
+    """
 
     kernel: tf.Variable
+    turned_kernel: tf.Variable
     visible_bias: tf.Variable
     hidden_bias: tf.Variable
     step: int
@@ -44,7 +48,7 @@ class Parameters:
         return tf.matmul(visible, self.kernel) + self.hidden_bias
 
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
-        return tf.matmul(hidden, self.kernel, transpose_b=True) + self.visible_bias
+        return tf.matmul(hidden, self.turned_kernel) + self.visible_bias
 
 
 class ExactSumMachine(tf.Module):
@@ -87,10 +91,10 @@ class ExactSumMachine(tf.Module):
         rows, columns = _fill(self.num_visible), _fill(self.num_hidden)
         rounded = [np.ldexp(np.rint(np.ldexp(array, -step)), step).astype(dtype) for array in arrays]
         kernel = np.pad(rounded[0], [[0, rows], [0, columns]])
-        values = kernel, np.pad(rounded[1], [0, rows]), np.pad(rounded[2], [0, columns])
+        values = kernel, kernel.T, np.pad(rounded[1], [0, rows]), np.pad(rounded[2], [0, columns])
         variables = [tf.Variable(value, trainable=False) for value in values]
         self._keep = [*getattr(self, "_keep", []), *variables]  # a SavedModel holds what attributes lead to
-        return Parameters(variables[0], variables[1], variables[2], step)
+        return Parameters(variables[0], variables[1], variables[2], variables[3], step)
 
     @property
     def dtype(self) -> tf.DType:
