@@ -41,14 +41,14 @@ def model(visible: int = VISIBLE, hidden: int = HIDDEN) -> tf_wcd.RBMLayer:
 class _OneKey(ExactSumMachine):
     """The same machine with one key for all rows."""
 
-    def _uniform(self, keys: tf.Tensor, draw: tf.Tensor | int, field: tf.Tensor) -> tf.Tensor:
-        return uniform(keys[0], tf.cast(draw, tf.uint32), [tf.shape(field)[0], field.shape[-1]])
+    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
+        return uniform(keys[0], tf.cast(draw, tf.uint32), [field.shape[0], tf.shape(field)[1]])
 
 
 class _Philox(ExactSumMachine):
     """The same machine with TensorFlow's own generator, one seed for all rows."""
 
-    def _uniform(self, keys: tf.Tensor, draw: tf.Tensor | int, field: tf.Tensor) -> tf.Tensor:
+    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
         return tf.random.stateless_uniform(tf.shape(field), tf.stack([tf.cast(draw, tf.int32), 7]))
 
 
@@ -159,9 +159,8 @@ def batching(base: Path, length: float = 5.0, rounds: int = 3) -> list[dict[str,
     rates: dict[str, list[float]] = {"off": [], "on": []}
     # One batch at a time, of all who ask: a batch uses all cores by itself.
     file = base.parent / "batching.config"
-    file.write_text(
-        f"max_batch_size {{ value: {CLIENTS} }} batch_timeout_micros {{ value: 10000 }} num_batch_threads {{ value: 1 }}"
-    )
+    settings = {"max_batch_size": CLIENTS, "batch_timeout_micros": 10_000, "num_batch_threads": 1}
+    file.write_text("\n".join(f"{name} {{ value: {value} }}" for name, value in settings.items()))
     with server(base) as off, server(base, "--enable_batching", f"--batching_parameters_file={file}") as on:
         for _ in range(rounds):
             for name, address in (("off", off), ("on", on)):

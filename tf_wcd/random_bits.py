@@ -13,13 +13,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+# Shifts and factors of `mix`, from the public search for such permutations by the project hash-prospector.
+ROUNDS = ((16, 0x21F0AAAD), (15, 0xD35A2D97))
 _GOLDEN, _SILVER = 0x9E3779B9, 0x6A09E667  # odd, without a pattern in their bits: fractions of the golden ratio, sqrt 2
 
 
 def mix(word: tf.Tensor) -> tf.Tensor:
     """A permutation of the 32-bit words in which every bit of the result depends on every bit of the argument."""
-    # Shifts and factors are from the public search for such permutations by the project hash-prospector.
-    for shift, factor in ((16, 0x21F0AAAD), (15, 0xD35A2D97)):
+    for shift, factor in ROUNDS:
         word = (word ^ tf.bitwise.right_shift(word, tf.constant(shift, tf.uint32))) * tf.constant(factor, tf.uint32)
     return word ^ tf.bitwise.right_shift(word, tf.constant(15, tf.uint32))
 

@@ -48,22 +48,21 @@ def run_chain(
         held_field: c + W x of the units that are held, where there are any.
         free: 1 for the units that are drawn and 0 for those that are held, of the chain's type.
     """
-    hidden = machine.sample_hidden(first_field, keys, 0)
+    hidden = tf.transpose(machine.sample_hidden(first_field, keys, 0))
     same = isinstance(steps, int)
     last = steps - 1 if same else tf.maximum(tf.reduce_max(steps), 1) - 1  # the maximum of no rows is far below zero
+    constant = machine.chain.hidden_bias[:, None] if held_field is None else tf.transpose(held_field)
+    mask = None if free is None else tf.transpose(free)
 
     def step(i: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        visible = machine.sample_visible(machine.chain.visible_field(h), keys, 2 * i + 1)
-        if free is None:
-            field = machine.chain.hidden_field(visible)
-        else:
-            field = tf.matmul(visible * free, machine.chain.kernel) + held_field
-        drawn = machine.sample_hidden(field, keys, 2 * i + 2)
-        return i + 1, drawn if same else tf.where((i + 1 < steps)[:, None], drawn, h)
+        visible = machine.sample_visible_columns(machine.chain.visible_columns(h), keys, 2 * i + 1)
+        field = machine.chain.hidden_columns(visible if mask is None else visible * mask) + constant
+        drawn = machine.sample_hidden_columns(field, keys, 2 * i + 2)
+        return i + 1, drawn if same else tf.where((i + 1 < steps)[None, :], drawn, h)
 
     # The hidden units go round; the last visible units are drawn from them at the end, under each row's own number.
     _, hidden = tf.while_loop(lambda i, _: i < last, step, [tf.constant(0), hidden], parallel_iterations=1)
-    field = machine.chain.visible_field(hidden)
+    field = machine.chain.visible_field(tf.transpose(hidden))
     return Drawn(machine.sample_visible(field, keys, 2 * steps - 1), field)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.machine import Machine
-from tf_wcd.row_random import row_uniform
+from tf_wcd.row_random import column_uniform, row_uniform
 from tf_wcd.units import Unit
 
 LANES = 16
@@ -35,7 +35,8 @@ BASE_ENERGY_STEP = -24
 class Parameters:
     """Kernel and biases of one type, all multiples of ``2**step``.
 
-    The kernel is kept both ways round: products with few rows spend most of their time on a kernel that has to be turned.
+    The kernel is kept both ways round: products with few rows spend most of their time on a kernel that has to be
+    turned. For the same reason the states of chains are columns, ``[units, rows]``.
     """
 
     kernel: tf.Variable
@@ -45,10 +46,20 @@ class Parameters:
     step: int
 
     def hidden_field(self, visible: tf.Tensor) -> tf.Tensor:
+        """c + W x of rows of states."""
         return tf.matmul(visible, self.kernel) + self.hidden_bias
 
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
+        """b + h W of rows of states."""
         return tf.matmul(hidden, self.turned_kernel) + self.visible_bias
+
+    def hidden_columns(self, visible: tf.Tensor) -> tf.Tensor:
+        """W x of columns of states."""
+        return tf.matmul(self.turned_kernel, visible)
+
+    def visible_columns(self, hidden: tf.Tensor) -> tf.Tensor:
+        """b + h W of columns of states."""
+        return tf.matmul(self.kernel, hidden) + self.visible_bias[:, None]
 
 
 class ExactSumMachine(tf.Module):
@@ -122,6 +133,17 @@ class ExactSumMachine(tf.Module):
     def sample_visible(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor | int) -> tf.Tensor:
         drawn = self.visible.sample(field, self._uniform(keys, draw, field))
         return tf.clip_by_value(_snap(drawn, REAL_STEP), -REAL_LIMIT, REAL_LIMIT) if self.real else drawn
+
+    def sample_hidden_columns(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+        return self.hidden.sample(field, self._uniform_columns(keys, draw, field))
+
+    def sample_visible_columns(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+        if self.real:  # these units have parameters of their own, along rows
+            return tf.transpose(self.sample_visible(tf.transpose(field), keys, draw))
+        return self.visible.sample(field, self._uniform_columns(keys, draw, field))
+
+    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
+        return tf.cast(column_uniform(keys, draw, field.shape[0]), field.dtype)
 
     def _uniform(self, keys: tf.Tensor, draw: tf.Tensor | int, field: tf.Tensor) -> tf.Tensor:
         return tf.cast(row_uniform(keys, draw, field.shape[-1]), field.dtype)
