@@ -159,7 +159,7 @@ def batching(base: Path, steps: int, length: float = 5.0, rounds: int = 3) -> li
     rates: dict[str, list[float]] = {"off": [], "on": []}
     # One batch at a time, of all who ask: a batch uses all cores by itself.
     file = base.parent / "batching.config"
-    settings = {"max_batch_size": CLIENTS, "batch_timeout_micros": 10_000, "num_batch_threads": 1}
+    settings = {"max_batch_size": CLIENTS, "batch_timeout_micros": 40_000, "num_batch_threads": 1}
     file.write_text("\n".join(f"{name} {{ value: {value} }}" for name, value in settings.items()))
     with server(base) as off, server(base, "--enable_batching", f"--batching_parameters_file={file}") as on:
         for _ in range(rounds):

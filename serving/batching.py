@@ -139,12 +139,15 @@ class Batcher:
 
     def _next_batch(self) -> list[Task] | None:
         timeout = self.parameters.batch_timeout_micros * 1e-6
+        # A thread that was busy waits as well: those whom it has just answered come back at once, and would otherwise
+        # always be one batch behind those who waited meanwhile, in two batches of half the size.
+        free_since = time.monotonic()
         with self._changed:
             while True:
                 now = time.monotonic()
                 soonest = None
                 for key, queue in self._queues.items():
-                    ready_at = queue[0].enqueued + timeout
+                    ready_at = max(queue[0].enqueued, free_since) + timeout
                     full = sum(task.rows for task in queue) >= self.parameters.max_batch_size
                     if full or now >= ready_at or self._stopping:
                         return self._take(key, queue)

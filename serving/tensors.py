@@ -47,6 +47,8 @@ def to_array(proto: tensor_pb2.TensorProto, name: str) -> np.ndarray:
         raise invalid(f"tensor parsing error: {name}: bad shape {sizes[:33]}")
     dtype = np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype)
     count = math.prod(sizes)
+    if math.prod(max(1, size) for size in sizes) > 2**40:  # NumPy has no array of such a shape, even without elements
+        raise invalid(f"tensor parsing error: {name}: bad shape {sizes}")
     if count * dtype.itemsize > MAX_TENSOR_BYTES:
         raise invalid(f"tensor parsing error: {name}: {count} elements are more than this server takes")
     if proto.tensor_content:
