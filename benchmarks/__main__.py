@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("training", "partition", "growth", "likelihood")
+BENCHMARKS = ("training", "partition", "growth", "likelihood", "serving")
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or BENCHMARKS

@@ -19,6 +19,8 @@ from tf_wcd.training import ContrastiveModel
 class FittingModel(ContrastiveModel):
     """A contrastive model with Keras' `fit`, `evaluate` and `train_on_batch`."""
 
+    data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
+
     def fit(
         self,
         x: Any = None,
@@ -86,6 +88,7 @@ class FittingModel(ContrastiveModel):
             validation_data = (x[split:], None, weights[split:])
             x, weights = x[:split], weights[:split]
         weights = weights / weights.mean()
+        self.data_means = np.average(x, axis=0, weights=weights)
         common["validation_data"] = self._check_validation(validation_data)
         batch_size = min(batch_size or 32, len(x))
         self._prepare(x.shape[1], batch_size)
@@ -124,7 +127,7 @@ class FittingModel(ContrastiveModel):
     ) -> keras.callbacks.History:
         """Trains from a data set, a `PyDataset` or a generator."""
         if isinstance(x, keras.utils.PyDataset):
-            self._prepare_like(x[0])
+            self._prepare_like(x[0], remember_means=True)
             return super().fit(
                 data_checks.CheckedPyDataset(x, self._check_batch),
                 steps_per_epoch=steps_per_epoch,
@@ -135,7 +138,7 @@ class FittingModel(ContrastiveModel):
             first = next(x, None)
             if first is None:
                 raise ValueError("The generator is empty: at least one batch is needed.")
-            self._prepare_like(first)
+            self._prepare_like(first, remember_means=True)
             source = data_checks.checked_generator(itertools.chain([first], x), self._check_batch)
             return super().fit(source, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
 
@@ -143,7 +146,7 @@ class FittingModel(ContrastiveModel):
         if first is None:
             raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
         with _readable_errors():
-            rows = self._prepare_like(first)
+            rows = self._prepare_like(first, remember_means=True)
         checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
         if self.distribute_strategy.num_replicas_in_sync > 1:
             triples = checked.map(lambda visible, weights: (visible, visible[:, :1], weights))
@@ -232,7 +235,7 @@ class FittingModel(ContrastiveModel):
         x, checked = self._check_arrays(x, weights)
         return x, None, checked.astype(self.variable_dtype)
 
-    def _prepare_like(self, data: Any) -> int:
+    def _prepare_like(self, data: Any, remember_means: bool = False) -> int:
         """Prepares for batches like this one; returns the number of its examples."""
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         if isinstance(x, (dict, tuple, list)) or len(x.shape) != 2:
@@ -241,6 +244,8 @@ class FittingModel(ContrastiveModel):
                 f"Batches must have the shape [examples, visible units]; batch the data set first. Received: {shape}"
             )
         self._prepare(int(x.shape[1]), int(x.shape[0]))
+        if remember_means:
+            self.data_means = np.asarray(x, "float64").mean(0)
         return int(x.shape[0])
 
     def _prepare(self, width: int, batch_size: int) -> None:

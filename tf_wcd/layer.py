@@ -292,6 +292,36 @@ class RBMLayer(FittingModel):
             )
         return self._compiled.sample(*start, key)
 
+    def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
+        """Writes a SavedModel that TF-Serving serves, with signatures for samples, codes and energies.
+
+        | signature | inputs | outputs |
+        |---|---|---|
+        | `sample`, also `serving_default` | `seed` int64 | `visible`, `probability` |
+        | `gibbs` | `visible`, `seed`, `steps` int32 | `visible`, `probability` |
+        | `clamp` | `visible`, `mask` (1 where a unit is held), `seed`, `steps` | `visible`, `probability` |
+        | `encode` | `visible` | `hidden` |
+        | `free_energy` | `visible` | `free_energy` |
+        | `log_prob`, where log Z is exact | `visible` | `log_prob` |
+
+        Every input and output has one row for each request, and a row's answer depends on that row alone: with the same
+        seed it is the same, bit for bit, in any batch and on any replica. `probability` is that of the upper state; for
+        Gaussian units it is the mean.
+
+        Args:
+            filepath: folder to write; it must not exist, or be empty.
+            format: `"tf_saved_model"` as described here; Keras' other formats hold the layer's call alone.
+            **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, means ``[visible units]`` or
+                states whose means these chains start from (those of the data of the last `fit` if not given);
+                ``max_steps`` (10000), the most steps that a request may ask for; ``max_rows`` (10000), the most rows in
+                a batch; ``warmup`` (True), whether to include requests that warm a server up.
+        """
+        if format != "tf_saved_model":
+            return super().export(filepath, format=format, **kwargs)
+        from tf_wcd.export.layer_facts import export_layer
+
+        return export_layer(self, filepath, **kwargs)
+
     def distribution(self, log_partition: float | None = None, gibbs_steps: int = 1000, **kwargs: Any) -> Any:
         """The model at its present parameters as a `tfp.distributions.Distribution` over the visible units.
 
@@ -370,12 +400,17 @@ class RBMLayer(FittingModel):
         super().save_own_variables(store)
         for name in SEED_GENERATORS:
             store[name] = getattr(self, name).state.numpy()
+        if self.data_means is not None:
+            store["data_means"] = self.data_means
 
     def load_own_variables(self, store: Any) -> None:
-        others = [name for name in store.keys() if name not in SEED_GENERATORS]  # noqa: SIM118 - it cannot be iterated
+        own = (*SEED_GENERATORS, "data_means")
+        others = [name for name in store.keys() if name not in own]  # noqa: SIM118 - it cannot be iterated
         super().load_own_variables({name: store[name] for name in others})
         for name in SEED_GENERATORS:
             getattr(self, name).state.assign(np.asarray(store[name]))
+        if "data_means" in store.keys():  # noqa: SIM118
+            self.data_means = np.asarray(store["data_means"])
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")

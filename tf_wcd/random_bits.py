@@ -13,13 +13,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+# Shifts and factors of `mix`, from the public search for such permutations by the project hash-prospector.
+ROUNDS = ((16, 0x21F0AAAD), (15, 0xD35A2D97))
 _GOLDEN, _SILVER = 0x9E3779B9, 0x6A09E667  # odd, without a pattern in their bits: fractions of the golden ratio, sqrt 2
 
 
 def mix(word: tf.Tensor) -> tf.Tensor:
     """A permutation of the 32-bit words in which every bit of the result depends on every bit of the argument."""
-    # Shifts and factors are from the public search for such permutations by the project hash-prospector.
-    for shift, factor in ((16, 0x21F0AAAD), (15, 0xD35A2D97)):
+    for shift, factor in ROUNDS:
         word = (word ^ tf.bitwise.right_shift(word, tf.constant(shift, tf.uint32))) * tf.constant(factor, tf.uint32)
     return word ^ tf.bitwise.right_shift(word, tf.constant(15, tf.uint32))
 
@@ -58,7 +59,10 @@ def subkey(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
 
 
 def words_of(key: tf.Tensor, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two words, uint32 scalars, in which every bit of the key and of the number is mixed."""
+    """Two words, uint32 scalars, in which every bit of the key and of the number is mixed.
+
+    Several keys at once, ``[2, keys]``, give two words for each, ``[keys]``.
+    """
     first = mix(mix(key[0] ^ number * tf.constant(_GOLDEN, tf.uint32)) + key[1])
     second = mix(mix(key[1] ^ number * tf.constant(_SILVER, tf.uint32)) + key[0])
     return first, second
@@ -87,7 +91,11 @@ def uniform(
     count = math.prod(shape) if all(isinstance(n, int) for n in shape) else tf.reduce_prod(tf.stack(shape))
     index = tf.bitcast(tf.reshape(tf.range(count, dtype=tf.int32), shape), tf.uint32)
     first, second = words_of(key, tf.cast(draw, tf.uint32))
-    bits = mix(mix(index ^ first) + second)
+    return tf.cast(unit_interval(mix(mix(index ^ first) + second)), dtype)
+
+
+def unit_interval(bits: tf.Tensor) -> tf.Tensor:
+    """float32 numbers in the open interval (0, 1) from random words, uint32."""
     # Put 23 bits into the mantissa of a float in [1, 2), and shift it to (0, 1).
     mantissa = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32)) | tf.constant(0x3F800000, tf.uint32)
-    return tf.cast(tf.bitcast(mantissa, tf.float32) - (1.0 - 2.0**-24), dtype)
+    return tf.bitcast(mantissa, tf.float32) - (1.0 - 2.0**-24)

@@ -147,6 +147,48 @@ def _train_images() -> int:
     return 0
 
 
+def _export_flags() -> None:
+    flags.DEFINE_string("model", None, "File saved by Keras, as model.keras.", required=True)
+    flags.DEFINE_string("base_path", None, "Folder of the model's versions.", required=True)
+    flags.DEFINE_integer("gibbs_steps", 1000, "Steps of the chains of the signature `sample`.", lower_bound=1)
+    flags.DEFINE_integer("keep", None, "Number of newest versions to keep.", lower_bound=1)
+
+
+def _export() -> int:
+    from serving import commands
+
+    commands.export_model(FLAGS.model, FLAGS.base_path, FLAGS.gibbs_steps, FLAGS.keep)
+    return 0
+
+
+def _sample_flags() -> None:
+    flags.DEFINE_string("server", "localhost:8500", "host:port of gRPC.")
+    flags.DEFINE_string("model_name", "default", "Name of the model.")
+    flags.DEFINE_integer("count", 64, "Number of samples.", lower_bound=1)
+    flags.DEFINE_integer("seed", None, "Seed; new samples each time if not given.")
+    flags.DEFINE_string("png", "", "Picture to write.")
+    flags.DEFINE_string("npy", "", "NumPy file to write.")
+    flags.DEFINE_float("timeout", 60.0, "Seconds for each request.", lower_bound=0.0)
+
+
+def _sample() -> int:
+    from serving import commands
+
+    commands.sample(FLAGS.server, FLAGS.model_name, FLAGS.count, FLAGS.seed, FLAGS.png, FLAGS.npy, FLAGS.timeout)
+    return 0
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    from serving import server
+
+    return server.main(arguments)
+
+
+# Commands that read their arguments themselves: what each does, and the function.
+OTHER_COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
+    "serve": ("Serve models over TF-Serving's protocol, with its flags.", _serve),
+}
+
 # Name of each command, of one word or two: what it does, its flags, and the function.
 COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
     "demo": (
@@ -175,12 +217,14 @@ COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
         _train_dbn_flags,
         _train_dbn,
     ),
+    "export": ("Publish a saved model as the next version that a server picks up.", _export_flags, _export),
+    "sample": ("Ask a server for samples.", _sample_flags, _sample),
 }
 
 
 def usage() -> str:
     lines = ["usage: wcd COMMAND [flags]", "", "commands:"]
-    lines += [f"  {name:<12} {text}" for name, (text, _, _) in COMMANDS.items()]
+    lines += [f"  {name:<12} {entry[0]}" for name, entry in (*COMMANDS.items(), *OTHER_COMMANDS.items())]
     lines += [
         "",
         "wcd COMMAND --help lists a command's flags.",
@@ -197,6 +241,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         sys.exit(0 if arguments else 2)
+    if arguments[0] in OTHER_COMMANDS:
+        sys.exit(OTHER_COMMANDS[arguments[0]][1](arguments[1:]))
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
     name, arguments = " ".join(arguments[:words]), arguments[words - 1 :]
     if name not in COMMANDS:

@@ -48,10 +48,34 @@ def train(
     return rbm, kl.history
 
 
+def serve_and_sample(rbm: tf_wcd.RBMLayer, folder: Path, count: int = 64) -> Path | None:
+    """Publishes a model, serves it on a free port, asks for samples over gRPC, and draws them."""
+    try:
+        from serving import SamplerClient, publish
+        from serving.commands import write_sheet
+        from serving.options import Options
+        from serving.server import Server
+    except ImportError as error:
+        print(f"The service needs the extra 'serving' ({error}): pip install '.[serving]'")
+        return None
+    version = publish(rbm, folder / "models" / "wcd", keep=3)
+    server = Server(Options(port=-1, model_name="wcd", model_base_path=str(version.parent)))
+    try:
+        server.start()
+        with SamplerClient(f"127.0.0.1:{server.port}", "wcd") as client:
+            samples = client.sample(count, seed=0)
+    finally:
+        server.stop()
+    picture = folder / "samples.png"
+    write_sheet(samples, picture)
+    print(f"Published as {version}, served on port {server.port}: {count} samples over gRPC, drawn in {picture}")
+    return picture
+
+
 def run(
     folder: str | Path = "demo", epochs: int = 100, problem: str = "BS16", seed: int = 0, verbose: int = 1
 ) -> dict[str, float]:
-    """Trains CD_1 and WCD_1, prints their exact KL, and writes a picture.
+    """Trains CD_1 and WCD_1, prints their exact KL, writes a picture, and samples the better one through a server.
 
     Args:
         folder: where the picture and the trained models go.
@@ -82,6 +106,8 @@ def run(
             f"{seconds:.0f} s"
         )
         rbm.save(folder / f"{phase}.keras")
+        if phase == "wcd":
+            served = rbm
     picture = folder / f"{problem}.png"
     plots.compare_training(probabilities, curves, models, f"{problem}: CD_1 and WCD_1, {HIDDEN} hidden spins").savefig(
         picture
@@ -91,5 +117,6 @@ def run(
         f"\nExact KL from the truth: CD_1 {results['CD_1']:.4f}, WCD_1 {results['WCD_1']:.4f} ({ratio:.0f} times less)."
     )
     print(f"Picture: {picture}")
+    serve_and_sample(served, folder)
     print(f"Models: {folder / 'cd.keras'}, {folder / 'wcd.keras'} (load them with keras.models.load_model)")
     return results

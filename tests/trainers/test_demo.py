@@ -28,6 +28,9 @@ def test_demo_in_a_short_form(tmp_path):
     picture = image.imread(tmp_path / "out" / "BS09.png")
     assert picture.shape[0] > 400
     assert np.ptp(picture) > 0.5
+    assert "samples over gRPC" in result.stdout
+    assert image.imread(tmp_path / "out" / "samples.png").shape[0] > 100
+    assert (tmp_path / "out" / "models" / "wcd" / "1" / "saved_model.pb").exists()
     for name in ("cd", "wcd"):
         rbm = keras.models.load_model(tmp_path / "out" / f"{name}.keras")
         assert rbm.negative_phase.name == name

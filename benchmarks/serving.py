@@ -1,0 +1,186 @@
+"""The sampling service: what row-wise randomness, gRPC and batching cost or gain, on a layer of 784 x 500 units."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import serving
+import tf_wcd
+from benchmarks.timing import interleaved, limit_row, row, seconds
+from tf_wcd.export.chains import run_chain
+from tf_wcd.export.exact_sums import ExactSumMachine
+from tf_wcd.random_bits import uniform
+from tf_wcd.row_random import row_keys
+
+VISIBLE, HIDDEN = 784, 500
+STEPS = 100
+CLIENTS = 32
+
+
+def model(visible: int = VISIBLE, hidden: int = HIDDEN) -> tf_wcd.RBMLayer:
+    initializer = keras.initializers.RandomNormal(stddev=0.05, seed=0)
+    rbm = tf_wcd.RBMLayer(hidden, kernel_initializer=initializer, seed=0)
+    rbm.build((None, visible))
+    return rbm
+
+
+class _OneKey(ExactSumMachine):
+    """The same machine with one key for all rows."""
+
+    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
+        return uniform(keys[0], tf.cast(draw, tf.uint32), [field.shape[0], tf.shape(field)[1]])
+
+
+class _Philox(ExactSumMachine):
+    """The same machine with TensorFlow's own generator, one seed for all rows."""
+
+    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
+        return tf.random.stateless_uniform(tf.shape(field), tf.stack([tf.cast(draw, tf.int32), 7]))
+
+
+def gibbs_steps(rows: int = 100, steps: int = STEPS) -> list[dict[str, Any]]:
+    """A Gibbs step as it is served, against one with a single key."""
+    rbm = model()
+    seeds = tf.range(rows, dtype=tf.int64)
+
+    def case(kind: type[ExactSumMachine]) -> tuple[Callable[[], Any], float]:
+        machine = kind(rbm.machine())
+        field = tf.zeros([rows, machine.chain.kernel.shape[1]])
+        run = tf.function(lambda keys: run_chain(machine, field, steps, keys).visible, autograph=False)
+        return lambda: run(row_keys(seeds)).numpy(), steps
+
+    times = interleaved({kind: case(kind) for kind in (ExactSumMachine, _OneKey, _Philox)})
+    work = f"one Gibbs step, {rows} rows, {VISIBLE} x {HIDDEN}, a seed for each row"
+    return [
+        row(work, times[ExactSumMachine], "one key for all rows", times[_OneKey], 1.5, at_most=True),
+        row(work, times[ExactSumMachine], "TensorFlow's generator, one seed", times[_Philox], 1.5, at_most=True),
+    ]
+
+
+@contextmanager
+def server(base: Path, *flags: str) -> Iterator[str]:
+    """A server in a process of its own; yields its address."""
+    command = [sys.executable, "-m", "serving.server", "--port=-1", "--model_name=rbm", f"--model_base_path={base}"]
+    with subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if match := re.search(r"Serving: gRPC port (\d+)", line):
+                    break
+            else:
+                raise RuntimeError("The server did not start")
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            yield f"127.0.0.1:{match[1]}"
+        finally:
+            process.terminate()
+
+
+def against_in_process(base: Path) -> list[dict[str, Any]]:
+    """Throughput of large requests and latency of small ones, against calling the SavedModel in this process."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (64, VISIBLE)).astype("float32")
+    chain = {"visible": x, "seed": np.arange(64), "steps": np.full(64, STEPS, "int32")}
+    signatures = tf.saved_model.load(str(base / "1")).signatures
+
+    def here(name: str, **arrays: np.ndarray) -> Any:
+        outputs = signatures[name](**{key: tf.constant(value) for key, value in arrays.items()})
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    with server(base) as address, serving.SamplerClient(address, "rbm") as client:
+        large = interleaved(
+            {
+                "here": (lambda: here("gibbs", **chain), 1),
+                "grpc": (lambda: client.predict("gibbs", **chain), 1),
+            },
+            repetitions=15,
+        )
+        for _ in range(20):
+            client.free_energy(x[:1])
+        small: dict[str, list[float]] = {"here": [], "grpc": []}
+        for _ in range(300):
+            small["here"].append(seconds(lambda: here("free_energy", visible=x[:1])))
+            small["grpc"].append(seconds(lambda: client.free_energy(x[:1])))
+    added = statistics.median(small["grpc"]) - statistics.median(small["here"])
+    return [
+        row(
+            f"64 rows, {STEPS} Gibbs steps through gRPC: throughput",
+            large["grpc"],
+            "the SavedModel in this process",
+            large["here"],
+            0.85,
+        ),
+        limit_row("free_energy of one row through gRPC: added latency, ms (median)", added * 1e3, 3, "in this process"),
+    ]
+
+
+def requests_per_second(address: str, length: float, steps: int) -> float:
+    """Single-row requests of so many Gibbs steps that 32 clients at once get answered."""
+    x = np.zeros([1, VISIBLE], "float32")
+    counts = [0] * CLIENTS
+    start = threading.Barrier(CLIENTS + 1)
+    end = 0.0
+
+    def ask(number: int) -> None:
+        with serving.SamplerClient(address, "rbm") as client:
+            client.gibbs(x, 1, seed=number)
+            start.wait()
+            while time.perf_counter() < end:
+                client.gibbs(x, steps, seed=number)
+                counts[number] += 1
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    end = time.perf_counter() + 3600
+    start.wait()
+    begin = time.perf_counter()
+    end = begin + length
+    for thread in threads:
+        thread.join()
+    return sum(counts) / (time.perf_counter() - begin)
+
+
+def batching(base: Path, steps: int, length: float = 5.0, rounds: int = 3) -> list[dict[str, Any]]:
+    """Many small clients with and without batching."""
+    rates: dict[str, list[float]] = {"off": [], "on": []}
+    # One batch at a time, of all who ask: a batch uses all cores by itself.
+    file = base.parent / "batching.config"
+    settings = {"max_batch_size": CLIENTS, "batch_timeout_micros": 40_000, "num_batch_threads": 1}
+    file.write_text("\n".join(f"{name} {{ value: {value} }}" for name, value in settings.items()))
+    with server(base) as off, server(base, "--enable_batching", f"--batching_parameters_file={file}") as on:
+        for _ in range(rounds):
+            for name, address in (("off", off), ("on", on)):
+                rates[name].append(requests_per_second(address, length, steps))
+    work = f"{CLIENTS} clients, one row of {steps} Gibbs steps each: time per request"
+    times = {name: 1 / statistics.median(values) for name, values in rates.items()}
+    return [row(work, times["on"], "batching off", times["off"], 5)]
+
+
+def run() -> list[dict[str, Any]]:
+    """All rows of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder) / "rbm"
+        serving.publish(model(), base, gibbs_steps=STEPS)
+        rows = [*gibbs_steps(), *against_in_process(base)]
+        # 1000 steps is what `sample` does unless told otherwise; shorter requests spend more of their time on the way.
+        return [*rows, *batching(base, 1000, length=12.0), *batching(base, STEPS)]
+
+
+if __name__ == "__main__":
+    from benchmarks.report import main
+
+    main("serving", run)

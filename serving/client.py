@@ -1,0 +1,298 @@
+"""Asking a server for samples: TF-Serving itself or the embedded one.
+
+All requests carry their seeds, so asking twice gives the same answer, and whatever was lost on the way can be asked for
+again: a client that retries loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+import grpc
+import numpy as np
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from serving.tensors import to_array, to_proto
+
+# Bytes of an answer: gRPC's clients take 4 MB unless told otherwise.
+CHUNK_BYTES = 3 * 2**20
+MAX_CHUNK = 1000
+RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+_CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
+
+
+def row_seeds(seed: int | None, count: int, first: int = 0) -> np.ndarray:
+    """A seed for each row; the rows of one seed do not depend on how many there are.
+
+    Example:
+
+    >>> bool((row_seeds(7, 10)[4:] == row_seeds(7, 6, first=4)).all())
+    True
+    """
+    if seed is None:
+        seed = random.SystemRandom().getrandbits(63)
+    mask = 2**64 - 1
+    word = (int(seed) * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & mask
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word = ((word ^ word >> shift) * factor) & mask
+    word = (word ^ word >> 31) + first
+    with np.errstate(over="ignore"):
+        return (np.uint64(word & mask) + np.arange(count, dtype="uint64")).view("int64")
+
+
+class _Requests:
+    """Requests and answers of both clients."""
+
+    def __init__(
+        self,
+        address: str,
+        model_name: str = "default",
+        version: int | None = None,
+        label: str | None = None,
+        timeout: float = 60.0,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        if version is not None and label is not None:
+            raise ValueError(f"Pass a version or a label, not both. Received: version={version!r}, label={label!r}")
+        self.address, self.timeout = address, float(timeout)
+        self._credentials = credentials
+        self._spec = model_pb2.ModelSpec(name=model_name)
+        if version is not None:
+            self._spec.version.value = version
+        if label is not None:
+            self._spec.version_label = label
+        self._width: int | None = None
+
+    def request(
+        self, signature: str, arrays: Mapping[str, Any], outputs: tuple[str, ...] = ()
+    ) -> predict_pb2.PredictRequest:
+        spec = model_pb2.ModelSpec()
+        spec.CopyFrom(self._spec)
+        spec.signature_name = signature
+        request = predict_pb2.PredictRequest(model_spec=spec, output_filter=outputs)
+        types = {"seed": "int64", "steps": "int32"}
+        for name, value in arrays.items():
+            request.inputs[name].CopyFrom(to_proto(np.asarray(value, types.get(name, "float32"))))
+        return request
+
+    def metadata_request(self) -> get_model_metadata_pb2.GetModelMetadataRequest:
+        return get_model_metadata_pb2.GetModelMetadataRequest(model_spec=self._spec, metadata_field=["signature_def"])
+
+    def status_request(self) -> get_model_status_pb2.GetModelStatusRequest:
+        return get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
+
+    @staticmethod
+    def chain_inputs(visible: Any, steps: Any, seed: Any) -> dict[str, np.ndarray]:
+        rows = np.atleast_2d(np.asarray(visible, "float32"))
+        seeds = np.asarray(seed) if isinstance(seed, np.ndarray) else row_seeds(seed, len(rows))
+        return {"visible": rows, "seed": seeds, "steps": np.broadcast_to(np.asarray(steps, "int32"), len(rows))}
+
+    @staticmethod
+    def chunks(count: int, width: int) -> Iterator[tuple[int, int]]:
+        """First row and number of rows of each request."""
+        if isinstance(count, bool) or int(count) != count or count < 1:
+            raise ValueError(f"The number of samples must be an integer of at least 1. Received: {count!r}")
+        size = max(1, min(MAX_CHUNK, CHUNK_BYTES // (4 * width)))
+        for first in range(0, int(count), size):
+            yield first, min(size, int(count) - first)
+
+
+def width_of(metadata: get_model_metadata_pb2.GetModelMetadataResponse) -> int:
+    """Number of visible units, from the signatures."""
+    table = get_model_metadata_pb2.SignatureDefMap()
+    metadata.metadata["signature_def"].Unpack(table)
+    return int(table.signature_def["sample"].outputs["visible"].tensor_shape.dim[1].size)
+
+
+def arrays_of(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
+    return {name: to_array(proto, name) for name, proto in response.outputs.items()}
+
+
+def states_of(response: get_model_status_pb2.GetModelStatusResponse) -> dict[int, str]:
+    names = get_model_status_pb2.ModelVersionStatus.State
+    return {entry.version: names.Name(entry.state) for entry in response.model_version_status}
+
+
+class _Attempts:
+    """When to try again: after growing pauses with some chance in them, until the deadline."""
+
+    def __init__(self, timeout: float) -> None:
+        self._end = time.monotonic() + timeout
+        self._pause = FIRST_PAUSE
+
+    def remaining(self) -> float:
+        return max(0.001, self._end - time.monotonic())
+
+    def pause_after(self, error: grpc.RpcError) -> float:
+        """Seconds to wait before the next attempt; raises the error if there is to be none."""
+        pause = self._pause * random.uniform(0.5, 1.5)
+        if error.code() not in RETRIED or time.monotonic() + pause >= self._end:
+            raise error
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        return pause
+
+
+class SamplerClient(_Requests):
+    """A client for one model of a server.
+
+    Args:
+        address: ``"host:port"`` of gRPC.
+        model_name: name of the model.
+        version: a version to ask for; the newest if not given.
+        label: a version label to ask for instead.
+        timeout: seconds for each request, all its attempts together.
+        credentials: of gRPC, for a server with TLS.
+    """
+
+    def __init__(self, address: str, model_name: str = "default", **kwargs: Any) -> None:
+        super().__init__(address, model_name, **kwargs)
+        self._channel = (
+            grpc.insecure_channel(address, _CHANNEL)
+            if self._credentials is None
+            else grpc.secure_channel(address, self._credentials, _CHANNEL)
+        )
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
+    def sample(self, num_samples: int, seed: int | None = None) -> np.ndarray:
+        """Visible states, ``[num_samples, visible units]``; the same ones each time for the same seed."""
+        return np.concatenate(list(self.stream(num_samples, seed)))
+
+    def stream(self, num_samples: int, seed: int | None = None) -> Iterator[np.ndarray]:
+        """The rows of `sample` in chunks, as they arrive."""
+        if seed is None:
+            seed = random.SystemRandom().getrandbits(63)
+        for first, rows in self.chunks(num_samples, self.num_visible()):
+            request = self.request("sample", {"seed": row_seeds(seed, rows, first)}, ("visible",))
+            yield arrays_of(self._call(self._prediction.Predict, request))["visible"]
+
+    def gibbs(self, visible: Any, steps: int = 1, seed: Any = None) -> np.ndarray:
+        """States after so many Gibbs steps from the given ones."""
+        return self.predict("gibbs", outputs=("visible",), **self.chain_inputs(visible, steps, seed))["visible"]
+
+    def clamp(self, visible: Any, mask: Any, steps: int = 100, seed: Any = None) -> np.ndarray:
+        """As `gibbs`, with the units held where the mask is 1."""
+        inputs = self.chain_inputs(visible, steps, seed)
+        inputs["mask"] = np.broadcast_to(np.asarray(mask, "float32"), inputs["visible"].shape)
+        return self.predict("clamp", outputs=("visible",), **inputs)["visible"]
+
+    def encode(self, visible: Any) -> np.ndarray:
+        """E[h | x]."""
+        return self.predict("encode", visible=visible)["hidden"]
+
+    def free_energy(self, visible: Any) -> np.ndarray:
+        return self.predict("free_energy", visible=visible)["free_energy"]
+
+    def log_prob(self, visible: Any) -> np.ndarray:
+        return self.predict("log_prob", visible=visible)["log_prob"]
+
+    def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
+        """Any signature: arrays in, arrays out."""
+        return arrays_of(self._call(self._prediction.Predict, self.request(signature, arrays, outputs)))
+
+    def num_visible(self) -> int:
+        if self._width is None:
+            self._width = width_of(self._call(self._prediction.GetModelMetadata, self.metadata_request()))
+        return self._width
+
+    def status(self) -> dict[int, str]:
+        """State of each version."""
+        return states_of(self._call(self._model.GetModelStatus, self.status_request()))
+
+    def _call(self, method: Any, request: Any) -> Any:
+        attempts = _Attempts(self.timeout)
+        while True:
+            try:
+                return method(request, timeout=attempts.remaining())
+            except grpc.RpcError as error:
+                time.sleep(attempts.pause_after(error))
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> SamplerClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncSamplerClient(_Requests):
+    """`SamplerClient` for asyncio: the same methods, to be awaited."""
+
+    def __init__(self, address: str, model_name: str = "default", **kwargs: Any) -> None:
+        super().__init__(address, model_name, **kwargs)
+        self._channel = (
+            grpc.aio.insecure_channel(address, _CHANNEL)
+            if self._credentials is None
+            else grpc.aio.secure_channel(address, self._credentials, _CHANNEL)
+        )
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
+    async def sample(self, num_samples: int, seed: int | None = None) -> np.ndarray:
+        return np.concatenate([chunk async for chunk in self.stream(num_samples, seed)])
+
+    async def stream(self, num_samples: int, seed: int | None = None) -> AsyncIterator[np.ndarray]:
+        if seed is None:
+            seed = random.SystemRandom().getrandbits(63)
+        for first, rows in self.chunks(num_samples, await self.num_visible()):
+            request = self.request("sample", {"seed": row_seeds(seed, rows, first)}, ("visible",))
+            yield arrays_of(await self._call(self._prediction.Predict, request))["visible"]
+
+    async def gibbs(self, visible: Any, steps: int = 1, seed: Any = None) -> np.ndarray:
+        return (await self.predict("gibbs", outputs=("visible",), **self.chain_inputs(visible, steps, seed)))["visible"]
+
+    async def clamp(self, visible: Any, mask: Any, steps: int = 100, seed: Any = None) -> np.ndarray:
+        inputs = self.chain_inputs(visible, steps, seed)
+        inputs["mask"] = np.broadcast_to(np.asarray(mask, "float32"), inputs["visible"].shape)
+        return (await self.predict("clamp", outputs=("visible",), **inputs))["visible"]
+
+    async def encode(self, visible: Any) -> np.ndarray:
+        return (await self.predict("encode", visible=visible))["hidden"]
+
+    async def free_energy(self, visible: Any) -> np.ndarray:
+        return (await self.predict("free_energy", visible=visible))["free_energy"]
+
+    async def log_prob(self, visible: Any) -> np.ndarray:
+        return (await self.predict("log_prob", visible=visible))["log_prob"]
+
+    async def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
+        return arrays_of(await self._call(self._prediction.Predict, self.request(signature, arrays, outputs)))
+
+    async def num_visible(self) -> int:
+        if self._width is None:
+            self._width = width_of(await self._call(self._prediction.GetModelMetadata, self.metadata_request()))
+        return self._width
+
+    async def status(self) -> dict[int, str]:
+        return states_of(await self._call(self._model.GetModelStatus, self.status_request()))
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        attempts = _Attempts(self.timeout)
+        while True:
+            try:
+                return await method(request, timeout=attempts.remaining())
+            except grpc.RpcError as error:
+                await asyncio.sleep(attempts.pause_after(error))
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def __aenter__(self) -> AsyncSamplerClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,73 @@
+"""The service's commands: ``wcd export`` and ``wcd sample``."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+
+def export_model(model: str, base_path: str, gibbs_steps: int, keep: int | None) -> Path:
+    """Publishes a model that was saved by Keras as the next version of a folder."""
+    import keras
+
+    import tf_wcd  # noqa: F401 - registers the layers
+    from serving.publish import publish
+
+    path = publish(keras.models.load_model(model), base_path, keep=keep, gibbs_steps=gibbs_steps)
+    print(f"Published: {path}")
+    return path
+
+
+def sample(
+    server: str, model_name: str, count: int, seed: int | None, png: str, npy: str, timeout: float
+) -> np.ndarray:
+    """Asks a server for samples, and writes them as a picture or an array."""
+    import grpc
+
+    from serving.client import SamplerClient
+
+    try:
+        with SamplerClient(server, model_name, timeout=timeout) as client:
+            samples = client.sample(count, seed)
+    except grpc.RpcError as error:
+        raise ValueError(f"{server} answered {error.code().name}: {error.details()}") from None
+    print(f"{len(samples)} samples of {samples.shape[1]} units from {server}, mean {samples.mean():.4f}")
+    if png:
+        write_sheet(samples, png)
+        print(f"Picture: {png}")
+    if npy:
+        np.save(npy, samples)
+        print(f"Array: {npy}")
+    return samples
+
+
+def write_sheet(samples: np.ndarray, path: str | Path) -> None:
+    """One picture of all samples side by side; states that are no square are drawn as one row each."""
+    from matplotlib import image
+
+    rows, cols = picture_shape(samples.shape[1])
+    across = math.ceil(math.sqrt(len(samples) * rows / cols))
+    down = math.ceil(len(samples) / across)
+    low, high = samples.min(), samples.max()
+    scaled = (samples - low) / (high - low) if high > low else np.zeros_like(samples)
+    # A grey line between the pictures.
+    sheet = np.full([down * (rows + 1) + 1, across * (cols + 1) + 1], 0.5)
+    for i, picture in enumerate(scaled.reshape(-1, rows, cols)):
+        top, left = 1 + i // across * (rows + 1), 1 + i % across * (cols + 1)
+        sheet[top : top + rows, left : left + cols] = picture
+    zoom = max(1, 640 // max(sheet.shape))
+    image.imsave(path, np.kron(sheet, np.ones([zoom, zoom])), cmap="gray", vmin=0, vmax=1)
+
+
+def picture_shape(units: int) -> tuple[int, int]:
+    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, or else one row.
+
+    Example:
+
+    >>> picture_shape(784), picture_shape(128), picture_shape(11)
+    ((28, 28), (8, 16), (1, 11))
+    """
+    rows = next(n for n in range(math.isqrt(units), 0, -1) if units % n == 0)
+    return rows, units // rows

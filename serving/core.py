@@ -1,0 +1,206 @@
+"""What the server answers, whatever protocol asked: requests in, responses out, `ServingError` for the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import grpc
+import numpy as np
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_pb2,
+    predict_pb2,
+)
+
+from serving.admission import Admission
+from serving.batching import Batcher
+from serving.errors import ServingError, deadline_exceeded, invalid
+from serving.manager import ModelManager
+from serving.servable import Servable
+from serving.tensors import to_array, to_proto
+
+DEFAULT_SIGNATURE = "serving_default"
+METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress")}
+
+
+class ServerCore:
+    """The models, and the ways to ask them.
+
+    Args:
+        manager: the models.
+        admission: limits what runs and waits at once, where there is no batching.
+        batcher: joins requests, if batching is on.
+    """
+
+    def __init__(self, manager: ModelManager, admission: Admission, batcher: Batcher | None = None) -> None:
+        self.manager, self._admission, self._batcher = manager, admission, batcher
+
+    # Predict
+
+    def predict(
+        self, request: predict_pb2.PredictRequest, deadline: float | None = None
+    ) -> predict_pb2.PredictResponse:
+        """Runs a signature.
+
+        Args:
+            deadline: time of `time.monotonic` by which the answer is wanted.
+        """
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        with self.manager.lease(request.model_spec) as servable:
+            name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+            signature = servable.signatures.get(name)
+            if signature is None:
+                raise ServingError(grpc.StatusCode.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
+            if signature.method_name not in METHODS.values():
+                raise ServingError(
+                    grpc.StatusCode.INTERNAL,
+                    f"Expected prediction signature method_name to be one of {{{', '.join(METHODS.values())}}}. "
+                    f"Was: {signature.method_name}",
+                )
+            feeds = _feeds(signature, request)
+            aliases = _outputs(signature, request.output_filter)
+            arrays = self._run(servable, feeds, [signature.outputs[alias].name for alias in aliases], deadline)
+        response = predict_pb2.PredictResponse(model_spec=model_spec(servable, name))
+        for alias, array in zip(aliases, arrays, strict=True):
+            response.outputs[alias].CopyFrom(to_proto(array))
+        return response
+
+    def _run(
+        self, servable: Servable, feeds: dict[str, np.ndarray], fetches: Sequence[str], deadline: float | None
+    ) -> list[np.ndarray]:
+        if deadline is not None and time.monotonic() >= deadline:
+            raise deadline_exceeded()
+        if self._batcher is not None:
+            return self._batcher.run(servable, feeds, fetches, deadline)
+        with self._admission.place(deadline):
+            return servable.run(feeds, fetches, deadline)
+
+    def input_types(self, spec: model_pb2.ModelSpec) -> dict[str, int]:
+        """Type of each input of a signature, for what comes as JSON."""
+        with self.manager.lease(spec) as servable:
+            name = spec.signature_name or DEFAULT_SIGNATURE
+            signature = servable.signatures.get(name)
+            if signature is None:
+                raise invalid(f'Serving signature name: "{name}" not found in signature def')
+            return {key: info.dtype for key, info in sorted(signature.inputs.items())}
+
+    # The other methods
+
+    def get_model_metadata(
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest
+    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        if not request.metadata_field:
+            raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
+        for field in request.metadata_field:
+            if field != "signature_def":
+                raise invalid(f"Metadata field {field} is not supported")
+        with self.manager.lease(request.model_spec) as servable:
+            table = get_model_metadata_pb2.SignatureDefMap()
+            for name, signature in servable.signatures.items():
+                table.signature_def[name].CopyFrom(signature)
+            response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=model_spec(servable))
+        response.metadata["signature_def"].Pack(table)
+        return response
+
+    def get_model_status(
+        self, request: get_model_status_pb2.GetModelStatusRequest
+    ) -> get_model_status_pb2.GetModelStatusResponse:
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for version, status in self.manager.status(request.model_spec):
+            entry = response.model_version_status.add(version=version, state=status.state)
+            entry.status.error_code = status.code
+            entry.status.error_message = status.message
+        return response
+
+    def reload_config(
+        self, request: model_management_pb2.ReloadConfigRequest
+    ) -> model_management_pb2.ReloadConfigResponse:
+        """Replaces the list of models. An error is part of the answer, as TF-Serving has it."""
+        response = model_management_pb2.ReloadConfigResponse()
+        try:
+            self.manager.apply(request.config)
+        except ServingError as error:
+            response.status.error_code = error.code.value[0]
+            response.status.error_message = error.message
+        return response
+
+    def infer(self, spec: model_pb2.ModelSpec, given: bool, method: str) -> ServingError:
+        """Why a signature cannot be asked to classify or regress. None of an exported model's can."""
+        if not given:
+            return invalid("Missing ModelSpec")
+        with self.manager.lease(spec) as servable:
+            name = spec.signature_name or DEFAULT_SIGNATURE
+            signature = servable.signatures.get(name)
+        if signature is None:
+            return invalid(f"No signature was found with the name: {name}")
+        kind = {"classify": "classification", "regress": "regression"}[method]
+        if signature.method_name != METHODS[method]:
+            return invalid(
+                f"Expected {kind} signature method_name to be {METHODS[method]}. Was: {signature.method_name}"
+            )
+        return ServingError(grpc.StatusCode.UNIMPLEMENTED, f"This server runs no {kind} signatures")
+
+    def multi_inference(self, request: inference_pb2.MultiInferenceRequest) -> ServingError:
+        if not request.tasks:
+            return invalid("Inference request must have at least one task")
+        by_name = {METHODS[method]: method for method in ("classify", "regress")}
+        for task in request.tasks:
+            if task.method_name not in by_name:
+                text = f"Unsupported signature method_name: {task.method_name}"
+                return ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
+        first = request.tasks[0]
+        return self.infer(first.model_spec, first.HasField("model_spec"), by_name[first.method_name])
+
+
+def model_spec(servable: Servable, signature: str = "") -> model_pb2.ModelSpec:
+    """Which model answered."""
+    spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature)
+    spec.version.value = servable.version
+    return spec
+
+
+def _feeds(signature: meta_graph_pb2.SignatureDef, request: predict_pb2.PredictRequest) -> dict[str, np.ndarray]:
+    """Arrays by the names of the graph's tensors."""
+    sent, wanted = set(request.inputs), set(signature.inputs)
+    optional = set(signature.defaults)
+    if sent - wanted or wanted - sent - optional:
+        raise invalid(
+            f"input size does not match signature: {len(sent)}!={len(wanted)} "
+            f"len({{{','.join(sorted(sent))}}}) != len({{{','.join(sorted(wanted))}}}). "
+            f"Sent extra: {{{','.join(sorted(sent - wanted))}}}. "
+            f"Missing but required: {{{','.join(sorted(wanted - sent - optional))}}}."
+        )
+    feeds = {}
+    for alias, info in signature.inputs.items():
+        proto = request.inputs[alias] if alias in sent else signature.defaults[alias]
+        array = to_array(proto, alias)
+        if proto.dtype != info.dtype:
+            raise invalid(
+                f"tensor type mismatch: {alias} must be {types_pb2.DataType.Name(info.dtype)}, "
+                f"but {types_pb2.DataType.Name(proto.dtype)} was sent"
+            )
+        feeds[info.name] = array
+    return feeds
+
+
+def _outputs(signature: meta_graph_pb2.SignatureDef, chosen: Sequence[str]) -> list[str]:
+    for alias in chosen:
+        if alias not in signature.outputs:
+            raise invalid(
+                f"output tensor alias not found in signature: {alias} Outputs expected to be in the set "
+                f"{{{','.join(sorted(signature.outputs))}}}."
+            )
+        if list(chosen).count(alias) > 1:
+            raise invalid(f"duplicate output tensor alias: {alias}")
+    return list(chosen) or sorted(signature.outputs)

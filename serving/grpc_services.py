@@ -1,0 +1,90 @@
+"""TF-Serving's two gRPC services on top of `ServerCore`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import grpc
+from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+
+from serving.core import ServerCore
+from serving.errors import ServingError
+from serving.metrics import Metrics
+
+log = logging.getLogger("serving")
+Response = TypeVar("Response")
+LONGEST = 1e7
+
+
+class _Answering:
+    """Turns errors into gRPC's statuses, and counts."""
+
+    def __init__(self, core: ServerCore, metrics: Metrics) -> None:
+        self.core, self._metrics = core, metrics
+
+    def answer(self, context: grpc.ServicerContext, api: str, name: str, work: Callable[[], Response]) -> Response:
+        start = time.monotonic()
+        code, message = grpc.StatusCode.OK, ""
+        response = None
+        try:
+            response = work()
+        except ServingError as error:
+            code, message = error.code, error.message
+        except Exception as error:
+            log.exception("%s failed", api)
+            code, message = grpc.StatusCode.INTERNAL, repr(error)[:500]
+        known = name if name in self.core.manager.names() else ""
+        self._metrics.record(known, api, "GRPC", code.name, time.monotonic() - start)
+        if code is not grpc.StatusCode.OK:
+            context.abort(code, message)
+        return response  # type: ignore[return-value]
+
+
+def deadline_of(context: grpc.ServicerContext) -> float | None:
+    """When the answer is wanted; gRPC has a time of centuries for those who did not say."""
+    remaining = context.time_remaining()
+    return None if remaining is None or remaining > LONGEST else time.monotonic() + remaining
+
+
+class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Predict and GetModelMetadata; the others say why not."""
+
+    def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - gRPC's name
+        deadline = deadline_of(context)
+        return self.answer(context, "Predict", request.model_spec.name, lambda: self.core.predict(request, deadline))
+
+    def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        work = lambda: self.core.get_model_metadata(request)  # noqa: E731
+        return self.answer(context, "GetModelMetadata", request.model_spec.name, work)
+
+    def Classify(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        return self._refuse(context, "Classify", request, "classify")
+
+    def Regress(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        return self._refuse(context, "Regress", request, "regress")
+
+    def MultiInference(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        def work() -> Any:
+            raise self.core.multi_inference(request)
+
+        return self.answer(context, "MultiInference", "", work)
+
+    def _refuse(self, context: grpc.ServicerContext, api: str, request: Any, method: str) -> Any:
+        def work() -> Any:
+            raise self.core.infer(request.model_spec, request.HasField("model_spec"), method)
+
+        return self.answer(context, api, request.model_spec.name, work)
+
+
+class ModelService(_Answering, model_service_pb2_grpc.ModelServiceServicer):
+    """Status of the models, and their configuration."""
+
+    def GetModelStatus(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        work = lambda: self.core.get_model_status(request)  # noqa: E731
+        return self.answer(context, "GetModelStatus", request.model_spec.name, work)
+
+    def HandleReloadConfigRequest(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        return self.answer(context, "HandleReloadConfigRequest", "", lambda: self.core.reload_config(request))

@@ -1,0 +1,295 @@
+"""Which models and versions are served: watches folders, loads new versions, then unloads old ones."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+from tensorflow_serving.apis import get_model_status_pb2, model_pb2
+from tensorflow_serving.config import model_server_config_pb2
+
+from serving.errors import ServingError, invalid, not_found, status_of
+from serving.publish import folder_of, versions_in
+from serving.servable import Servable
+
+State = get_model_status_pb2.ModelVersionStatus
+RETRY_SECONDS = 60.0  # as long as TF-Serving waits before it tries a version again that did not load
+UNLOAD_SECONDS = 600.0
+REMEMBERED = 100  # versions of a model that are over, and still listed
+
+log = logging.getLogger("serving")
+
+
+@dataclasses.dataclass
+class VersionStatus:
+    """What became of a version."""
+
+    state: int
+    code: int = 0
+    message: str = ""
+    failed_at: float | None = None
+
+
+class Model:
+    """One model of the configuration."""
+
+    def __init__(self, config: model_server_config_pb2.ModelConfig) -> None:
+        self.config = config
+        self.servables: dict[int, Servable] = {}
+        self.status: dict[int, VersionStatus] = {}
+
+    def aspired(self) -> list[int]:
+        """The versions that are there and that the policy wants, oldest first."""
+        there = versions_in(self.config.base_path)
+        policy = self.config.model_version_policy
+        kind = policy.WhichOneof("policy_choice")
+        if kind == "all":
+            return there
+        if kind == "specific":
+            wanted = set(policy.specific.versions)
+            return [version for version in there if version in wanted]
+        return there[-(policy.latest.num_versions or 1) :]
+
+
+class ModelManager:
+    """All models of a server.
+
+    Args:
+        config: the models, as in a ``--model_config_file``.
+        poll_seconds: time between two looks at the folders; 0 for one look at the start, negative for none later.
+        warmup: run warm-up requests.
+    """
+
+    def __init__(
+        self,
+        config: model_server_config_pb2.ModelServerConfig,
+        poll_seconds: float = 1.0,
+        warmup: bool = True,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._warmup, self._retry_seconds = warmup, retry_seconds
+        self._models: dict[str, Model] = {}
+        self._lock = threading.Lock()  # of the tables; held for moments only
+        self._reconciling = threading.Lock()  # one at a time looks at folders and loads
+        self._stop = threading.Event()
+        self._poll_seconds = poll_seconds
+        self.apply(config, load=False)
+        self._poller = threading.Thread(target=self._poll, name="versions", daemon=True)
+
+    # Life
+
+    def start(self) -> None:
+        """Loads what is there, then watches the folders."""
+        self.reconcile()
+        if self._poll_seconds > 0:
+            self._poller.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._poller.is_alive():
+            self._poller.join(timeout=30)
+        with self._lock:
+            servables = [servable for model in self._models.values() for servable in model.servables.values()]
+            for model in self._models.values():
+                model.servables = {}
+        for servable in servables:
+            servable.close_when_unused(timeout=30)
+
+    def _poll(self) -> None:
+        while not self._stop.wait(self._poll_seconds):
+            try:
+                self.reconcile()
+            except Exception:
+                log.exception("Looking for versions failed")
+
+    # Configuration
+
+    def apply(self, config: model_server_config_pb2.ModelServerConfig, load: bool = True) -> None:
+        """Replaces the whole list of models.
+
+        Raises:
+            ServingError: INVALID_ARGUMENT if the configuration makes no sense; then nothing is changed. The status of
+                the load that failed if a new model has none that can be served.
+        """
+        if config.WhichOneof("config") == "custom_model_config":
+            raise invalid("A custom_model_config is not supported: use a model_config_list")
+        configs = list(config.model_config_list.config)
+        names = [entry.name for entry in configs]
+        if not all(names) or not all(entry.base_path for entry in configs):
+            raise invalid("Every model of the configuration must have a name and a base_path")
+        if len(set(names)) < len(names):
+            raise invalid(
+                f"Illegal to list a model more than once: {sorted(n for n in set(names) if names.count(n) > 1)}"
+            )
+        for entry in configs:
+            if entry.model_platform not in ("", "tensorflow"):
+                raise invalid(f"The platform of a model must be 'tensorflow'. Received: {entry.model_platform!r}")
+        with self._reconciling:
+            self._check_labels(configs)
+            with self._lock:
+                old, self._models = self._models, {}
+                for entry in configs:
+                    model = old.pop(entry.name, None) or Model(entry)
+                    model.config = entry
+                    self._models[entry.name] = model
+            for model in old.values():
+                for version in list(model.servables):
+                    self._unload(model, version)
+        if load:
+            self.reconcile()
+            for name in names:
+                with self._lock:
+                    model = self._models[name]
+                    bad = [status for status in model.status.values() if status.code] if not model.servables else []
+                if bad:
+                    raise ServingError(status_of(bad[-1].code), bad[-1].message)
+
+    def _check_labels(self, configs: list[model_server_config_pb2.ModelConfig]) -> None:
+        """A label may be given to a version that is available, or to any version of a model that is new."""
+        for entry in configs:
+            model = self._models.get(entry.name)
+            for label, version in entry.version_labels.items():
+                if model is not None and model.servables and version not in model.servables:
+                    raise ServingError(
+                        grpc.StatusCode.FAILED_PRECONDITION,
+                        f"Request to assign label {label} to version {version} of model {entry.name}, "
+                        "which is not currently available for inference",
+                    )
+
+    # Versions
+
+    def reconcile(self) -> None:
+        """Loads the versions that are wanted and not there, and unloads those that are no longer wanted."""
+        with self._reconciling:
+            with self._lock:
+                models = list(self._models.values())
+            for model in models:
+                wanted = model.aspired()
+                for version in wanted:
+                    if self._stop.is_set():
+                        return
+                    self._load(model, version)
+                # Old ones go only once a new one is there to answer.
+                if any(version in model.servables for version in wanted):
+                    for version in [version for version in model.servables if version not in wanted]:
+                        self._unload(model, version)
+
+    def _load(self, model: Model, version: int) -> None:
+        status = model.status.get(version)
+        if version in model.servables:
+            return
+        failed_at = None if status is None else status.failed_at
+        if failed_at is not None and time.monotonic() < failed_at + self._retry_seconds:
+            return
+        name, base = model.config.name, model.config.base_path
+        self._set(model, version, VersionStatus(State.LOADING))
+        try:
+            servable = Servable(name, version, Path(base) / folder_of(base, version), self._warmup)
+        except Exception as error:
+            code, message = getattr(error, "code", grpc.StatusCode.UNKNOWN), getattr(error, "message", repr(error))
+            number = code if isinstance(code, int) else code.value[0]
+            log.error("Version %d of %s cannot be loaded: %s", version, name, message)
+            self._set(model, version, VersionStatus(State.END, number, message[:2000], time.monotonic()))
+            return
+        with self._lock:
+            model.servables[version] = servable
+        self._set(model, version, VersionStatus(State.AVAILABLE))
+        log.info("Version %d of %s is available", version, name)
+
+    def _unload(self, model: Model, version: int) -> None:
+        """Takes a version out of service at once, and out of memory when its last request is answered."""
+        with self._lock:
+            servable = model.servables.pop(version)
+        self._set(model, version, VersionStatus(State.UNLOADING))
+
+        def close() -> None:
+            if servable.close_when_unused(UNLOAD_SECONDS):
+                self._set(model, version, VersionStatus(State.END))
+                log.info("Version %d of %s is unloaded", version, servable.name)
+
+        threading.Thread(target=close, name="unload", daemon=True).start()
+
+    def _set(self, model: Model, version: int, status: VersionStatus) -> None:
+        with self._lock:
+            model.status[version] = status
+            over = sorted(v for v, s in model.status.items() if s.state == State.END)
+            for old in over[:-REMEMBERED]:
+                del model.status[old]
+
+    # Requests
+
+    @contextlib.contextmanager
+    def lease(self, spec: model_pb2.ModelSpec) -> Iterator[Servable]:
+        """The version that a request asks for, which stays in memory meanwhile."""
+        with self._lock:
+            servable = self._find(spec)
+            servable.acquire()
+        try:
+            yield servable
+        finally:
+            servable.release()
+
+    def _find(self, spec: model_pb2.ModelSpec) -> Servable:
+        if not spec.name:
+            raise invalid("ModelSpec has no name specified.")
+        model = self._models.get(spec.name)
+        choice = spec.WhichOneof("version_choice")
+        if choice == "version_label":
+            labels = model.config.version_labels if model is not None else {}
+            if spec.version_label not in labels:
+                raise invalid(f"Unrecognized servable version label: {spec.version_label}")
+            version = labels[spec.version_label]
+        elif choice == "version":
+            version = spec.version.value
+        else:
+            if model is None or not model.servables:
+                raise not_found(f"Servable not found for request: Latest({spec.name})")
+            return model.servables[max(model.servables)]
+        if model is None or version not in model.servables:
+            raise not_found(f"Servable not found for request: Specific({spec.name}, {version})")
+        return model.servables[version]
+
+    def status(self, spec: model_pb2.ModelSpec) -> list[tuple[int, VersionStatus]]:
+        """Versions of a model and what became of them, newest first."""
+        with self._lock:
+            model = self._models.get(spec.name)
+            choice = spec.WhichOneof("version_choice")
+            if choice is None:
+                if model is None or not model.status:
+                    raise not_found(f"Could not find any versions of model {spec.name}")
+                return sorted(model.status.items(), reverse=True)
+            version = spec.version.value
+            if choice == "version_label":
+                labels = model.config.version_labels if model is not None else {}
+                if spec.version_label not in labels:
+                    raise invalid(f"Unrecognized servable version label: {spec.version_label}")
+                version = labels[spec.version_label]
+            if model is None or version not in model.status:
+                raise not_found(f"Could not find version {version} of model {spec.name}")
+            return [(version, model.status[version])]
+
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._models)
+
+    def missing(self) -> list[str]:
+        """Models without any version that answers."""
+        with self._lock:
+            return [name for name, model in self._models.items() if not model.servables]
+
+    def failures(self) -> dict[str, str]:
+        """Why the models without any version have none."""
+        with self._lock:
+            return {
+                name: status.message
+                for name, model in self._models.items()
+                if not model.servables
+                for status in model.status.values()
+                if status.code
+            }

@@ -1,0 +1,130 @@
+"""The server's flags: those of `tensorflow_model_server` that it supports, under the same names."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+
+log = logging.getLogger("serving")
+
+
+@dataclasses.dataclass
+class Options:
+    """What the server is asked to do. A port of ``None`` or 0 is not opened; -1 stands for any free one."""
+
+    port: int | None = 8500
+    rest_api_port: int | None = 0
+    model_name: str = "default"
+    model_base_path: str = ""
+    model_config_file: str = ""
+    enable_batching: bool = False
+    batching_parameters_file: str = ""
+    file_system_poll_wait_seconds: float = 1.0
+    ssl_config_file: str = ""
+    monitoring_config_file: str = ""
+    enable_grpc_healthcheck_service: bool = False
+    grpc_socket_path: str = ""
+    grpc_channel_arguments: str = ""
+    rest_api_timeout_in_ms: int = 30_000
+    enable_model_warmup: bool = True
+    host: str = "127.0.0.1"
+    max_running: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
+    max_waiting: int = 64
+    shutdown_grace_seconds: float = 30.0
+    engine: str = "embedded"
+
+
+HELP = {
+    "port": "TCP port for gRPC; 0 for none, -1 for any free one.",
+    "rest_api_port": "TCP port for REST and the web page; 0 for none, -1 for any free one.",
+    "model_name": "Name of the model, if there is no model_config_file.",
+    "model_base_path": "Folder with the model's versions, BASE/1, BASE/2 and so on.",
+    "model_config_file": "Text file of a ModelServerConfig: several models, version policies, labels.",
+    "enable_batching": "Join requests that wait at the same time into one batch.",
+    "batching_parameters_file": "Text file of BatchingParameters.",
+    "file_system_poll_wait_seconds": "Seconds between two looks for new versions.",
+    "ssl_config_file": "Text file of an SSLConfig: then gRPC is encrypted.",
+    "monitoring_config_file": "Text file of a MonitoringConfig: metrics for Prometheus.",
+    "enable_grpc_healthcheck_service": "Offer gRPC's health service.",
+    "grpc_socket_path": "Unix socket for gRPC, beside the port.",
+    "grpc_channel_arguments": "Comma-separated key=value arguments of the gRPC server.",
+    "rest_api_timeout_in_ms": "Longest time of a REST request.",
+    "enable_model_warmup": "Run a model's warm-up requests before it answers.",
+    "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
+    "max_running": "Computations at once, where there is no batching.",
+    "max_waiting": "Requests that may wait for one; more are refused with RESOURCE_EXHAUSTED.",
+    "shutdown_grace_seconds": "Longest time to finish what was accepted, after SIGTERM.",
+    "engine": "embedded, or tensorflow_model_server to run that program with the same flags.",
+}
+OWN = ("host", "max_running", "max_waiting", "shutdown_grace_seconds", "engine")
+
+
+def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
+    """The options, and the flags that are not known: deployment scripts pass many."""
+    parser = argparse.ArgumentParser(
+        prog="wcd serve", description="Serves models over TF-Serving's protocol.", allow_abbrev=False
+    )
+    defaults = Options()
+    for field in dataclasses.fields(Options):
+        default = getattr(defaults, field.name)
+        if isinstance(default, bool):
+            parser.add_argument(
+                f"--{field.name}",
+                type=_boolean,
+                nargs="?",
+                const=True,
+                default=default,
+                help=f"{HELP[field.name]} (default: {str(default).lower()})",
+            )
+        else:
+            parser.add_argument(
+                f"--{field.name}",
+                type=type(default),
+                default=default,
+                help=f"{HELP[field.name]} (default: {default!r})",
+            )
+    known, unknown = parser.parse_known_args(list(arguments))
+    options = Options(**vars(known))
+    if options.engine not in ("embedded", "tensorflow_model_server"):
+        parser.error(f"--engine must be embedded or tensorflow_model_server. Received: {options.engine}")
+    if bool(options.model_base_path) == bool(options.model_config_file):
+        parser.error("Exactly one of --model_base_path and --model_config_file is needed")
+    return options, unknown
+
+
+def model_server_arguments(arguments: Sequence[str]) -> list[str]:
+    """The flags for `tensorflow_model_server`: all but our own."""
+    passed = []
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+            continue
+        name = argument.lstrip("-").partition("=")[0]
+        if name in OWN:
+            skip = "=" not in argument
+            continue
+        passed.append(argument)
+    return passed
+
+
+def channel_arguments(text: str) -> list[tuple[str, int | str]]:
+    """``a=1,b=text`` as gRPC's options."""
+    pairs: list[tuple[str, int | str]] = []
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"--grpc_channel_arguments must be key=value pairs. Received: {part!r}")
+        pairs.append((key, int(value) if value.lstrip("-").isdigit() else value))
+    return pairs
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "1", "yes"):
+        return True
+    if text.lower() in ("false", "0", "no"):
+        return False
+    raise argparse.ArgumentTypeError(f"must be true or false. Received: {text}")

@@ -1,0 +1,202 @@
+"""The embedded server: TF-Serving's protocol, flags and answers, in one Python process.
+
+wcd serve --model_name=digits --model_base_path=models/digits --port=8500 --rest_api_port=8501
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent import futures
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+
+from serving import config_files
+from serving import options as flags
+from serving.admission import Admission
+from serving.batching import Batcher, BatchingParameters
+from serving.core import ServerCore
+from serving.grpc_services import ModelService, PredictionService
+from serving.manager import ModelManager
+from serving.metrics import Metrics
+from serving.rest import RestServer
+
+MAX_MESSAGE = 2**31 - 1
+SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
+SPARE_THREADS = 16  # for requests that are answered at once, beside those that run and wait
+
+log = logging.getLogger("serving")
+
+
+class Server:
+    """A server in this process.
+
+    Args:
+        options: see `serving.options.Options`.
+
+    Attributes:
+        port: of gRPC, once started; ``None`` if it is not offered.
+        rest_port: of REST.
+
+    Raises:
+        ValueError: for files that cannot be read.
+        RuntimeError: for ports that cannot be opened.
+    """
+
+    def __init__(self, options: flags.Options) -> None:
+        self.options = options
+        config = (
+            config_files.read_models(options.model_config_file)
+            if options.model_config_file
+            else config_files.one_model(options.model_name, options.model_base_path)
+        )
+        self.metrics = Metrics()
+        self.manager = ModelManager(config, options.file_system_poll_wait_seconds, options.enable_model_warmup)
+        self._batcher = None
+        if options.enable_batching:
+            file = options.batching_parameters_file
+            self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
+        self.core = ServerCore(self.manager, Admission(options.max_running, options.max_waiting), self._batcher)
+        self._tls = config_files.read_tls(options.ssl_config_file) if options.ssl_config_file else None
+        self._metrics_path = (
+            config_files.read_monitoring(options.monitoring_config_file) if options.monitoring_config_file else None
+        )
+        self._grpc: grpc.Server | None = None
+        self._rest: RestServer | None = None
+        self._health: Any = None
+        self.port: int | None = None
+        self.rest_port: int | None = None
+
+    def start(self, wait_for_models: threading.Event | None = None) -> None:
+        """Loads the models, then opens the ports.
+
+        Args:
+            wait_for_models: an event that ends the wait for models of which no version is there yet.
+
+        Raises:
+            RuntimeError: if a model cannot be loaded, or a port not opened.
+        """
+        self.manager.start()
+        while self.manager.missing():
+            failures = self.manager.failures()
+            if failures:
+                raise RuntimeError("; ".join(f"{name} cannot be loaded: {why}" for name, why in failures.items()))
+            log.warning("Waiting for a version of %s", ", ".join(self.manager.missing()))
+            if (wait_for_models or threading.Event()).wait(1.0):
+                return
+        if self.options.port or self.options.grpc_socket_path:
+            self._start_grpc()
+        if self.options.rest_api_port:
+            address = (self.options.host, max(0, self.options.rest_api_port))
+            timeout = self.options.rest_api_timeout_in_ms * 1e-3
+            try:
+                self._rest = RestServer(self.core, self.metrics, address, timeout, self._metrics_path)
+            except OSError as error:
+                raise RuntimeError(f"The REST port {address[1]} cannot be opened: {error}") from None
+            self._rest.start()
+            self.rest_port = self._rest.port
+
+    def _start_grpc(self) -> None:
+        options = self.options
+        threads = options.max_running + options.max_waiting + SPARE_THREADS
+        arguments: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", MAX_MESSAGE),
+            ("grpc.max_send_message_length", MAX_MESSAGE),
+            ("grpc.so_reuseport", 0),
+            *flags.channel_arguments(options.grpc_channel_arguments),
+        ]
+        pool = futures.ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
+        server = grpc.server(pool, options=arguments, maximum_concurrent_rpcs=threads)
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            PredictionService(self.core, self.metrics), server
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(self.core, self.metrics), server)
+        if options.enable_grpc_healthcheck_service:
+            self._health = health.HealthServicer()
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        if options.port:
+            address = f"{options.host}:{max(0, options.port)}"
+            try:
+                if self._tls is None:
+                    self.port = server.add_insecure_port(address)
+                else:
+                    key, certificate, authority, verify = self._tls
+                    credentials = grpc.ssl_server_credentials([(key, certificate)], authority, verify)
+                    self.port = server.add_secure_port(address, credentials)
+            except RuntimeError:
+                raise RuntimeError(f"The gRPC port {options.port} cannot be opened") from None
+        if options.grpc_socket_path:
+            server.add_insecure_port(f"unix:{options.grpc_socket_path}")
+        server.start()
+        self._grpc = server
+        self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    def _set_health(self, status: int) -> None:
+        if self._health is not None:
+            for service in SERVICES:
+                self._health.set(service, status)
+
+    def stop(self) -> None:
+        """Refuses what is new with UNAVAILABLE, finishes what was accepted, and gives everything back."""
+        grace = self.options.shutdown_grace_seconds
+        end = time.monotonic() + grace
+        self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        stopped = self._grpc.stop(grace) if self._grpc is not None else None
+        if self._rest is not None:
+            self._rest.stop(max(0.0, end - time.monotonic()))
+        if stopped is not None:
+            stopped.wait()
+        if self._batcher is not None:
+            self._batcher.stop()
+        self.manager.stop()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``wcd serve``."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    options, unknown = flags.parse(given)
+    if options.engine == "tensorflow_model_server":
+        return _run_model_server(given)
+    for argument in unknown:
+        log.warning("The flag %s is not known here, and ignored", argument)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        server = Server(options)
+        try:
+            server.start(stop)
+            if not stop.is_set():
+                log.info("Serving: gRPC port %s, REST port %s", server.port, server.rest_port)
+            stop.wait()
+            log.info("Shutting down")
+        finally:
+            server.stop()
+    except (ValueError, RuntimeError, OSError) as error:
+        print(f"wcd serve: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run_model_server(arguments: Sequence[str]) -> int:
+    """Becomes the real program."""
+    program = shutil.which("tensorflow_model_server")
+    if program is None:
+        print("wcd serve: tensorflow_model_server is not on the PATH", file=sys.stderr)
+        return 1
+    sys.stderr.flush()
+    return os.execv(program, [program, *flags.model_server_arguments(arguments)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Batches: joined, padded, split; nobody suffers from somebody else's mistake."""
+
+import threading
+
+import grpc
+import numpy as np
+import pytest
+
+from serving.batching import Batcher, BatchingParameters
+from serving.errors import ServingError, invalid
+
+
+class Echo:
+    """A model that answers each row with its own number, and remembers the sizes of its batches."""
+
+    def __init__(self):
+        self.sizes, self.go = [], threading.Event()
+        self.started = threading.Semaphore(0)
+
+    def run(self, feeds, fetches, deadline=None):
+        (x,) = feeds.values()
+        self.started.release()
+        assert self.go.wait(30)
+        self.sizes.append(len(x))
+        if (x < 0).any():
+            raise invalid("a negative number")
+        return [2 * x, x[:, 0]]
+
+
+def ask(batcher, model, values, results, deadline=None):
+    def work():
+        try:
+            results.append((values, batcher.run(model, {"x": np.array(values)[:, None]}, ["a", "b"], deadline)))
+        except ServingError as error:
+            results.append((values, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def waiting(batcher, rows):
+    """Waits until so many rows are in the queues."""
+    for _ in range(3000):
+        with batcher._changed:
+            if sum(task.rows for queue in batcher._queues.values() for task in queue) == rows:
+                return
+        threading.Event().wait(0.01)
+    raise AssertionError("they did not come")
+
+
+def test_rows_are_joined_padded_and_split():
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(max_batch_size=8, num_batch_threads=1, allowed_batch_sizes=(4, 8)))
+    threads = [ask(batcher, model, [100.0], results)]
+    model.started.acquire()
+    threads += [ask(batcher, model, [float(i), float(i) + 0.5], results) for i in range(5)]
+    waiting(batcher, 10)
+    model.go.set()
+    for thread in threads:
+        thread.join()
+    for values, answer in results:
+        np.testing.assert_array_equal(answer[0][:, 0], 2 * np.array(values))
+        np.testing.assert_array_equal(answer[1], values)
+    assert model.sizes == [4, 8, 4]  # 1 padded to 4; then four requests of 2; then the last one, padded
+    batcher.stop()
+
+
+def test_a_bad_request_fails_alone():
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(num_batch_threads=1))
+    threads = [ask(batcher, model, [100.0], results)]
+    model.started.acquire()
+    threads += [ask(batcher, model, [float(i) if i != 2 else -1.0], results) for i in range(5)]
+    waiting(batcher, 5)
+    model.go.set()
+    for thread in threads:
+        thread.join()
+    failed = [values for values, answer in results if isinstance(answer, ServingError)]
+    assert failed == [[-1.0]]
+    assert model.sizes[1] == 5
+    batcher.stop()
+
+
+def test_full_queues_and_deadlines():
+    import time
+
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(max_batch_size=2, max_enqueued_batches=2, num_batch_threads=1))
+    threads = [ask(batcher, model, [100.0], results)]
+    model.started.acquire()
+    late = ask(batcher, model, [7.0], results, deadline=time.monotonic() + 0.2)
+    threads += [ask(batcher, model, [float(i)], results) for i in range(3)]
+    waiting(batcher, 4)
+    full: list = []
+    ask(batcher, model, [5.0], full).join()
+    assert full[0][1].code == grpc.StatusCode.UNAVAILABLE
+    assert "queue" in full[0][1].message
+    late.join()
+    assert results[0][1].code == grpc.StatusCode.DEADLINE_EXCEEDED
+    model.go.set()
+    for thread in threads:
+        thread.join()
+    # What came too late was not computed.
+    assert sum(model.sizes) == 4
+    batcher.stop()
+    ask(batcher, model, [5.0], full).join()
+    assert full[1][1].code == grpc.StatusCode.UNAVAILABLE
+
+
+def test_what_cannot_be_batched():
+    model = Echo()
+    model.go.set()
+    batcher = Batcher(BatchingParameters(max_batch_size=2))
+    for feeds, text in (
+        ({"x": np.array(1.0)}, "at least one dimension"),
+        ({"x": np.zeros(1), "y": np.zeros(2)}, "equal 0th-dimension"),
+        ({"x": np.zeros(3)}, "larger than maximum input batch size 2"),
+    ):
+        with pytest.raises(ServingError, match=text):
+            batcher.run(model, feeds, ["a"], None)
+    batcher.stop()
+
+
+def test_stop_finishes_what_is_waiting():
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(num_batch_threads=1, batch_timeout_micros=60_000_000))
+    threads = [ask(batcher, model, [float(i)], results) for i in range(3)]
+    waiting(batcher, 3)
+    model.go.set()
+    batcher.stop()
+    for thread in threads:
+        thread.join()
+    assert sorted(values[0] for values, answer in results if not isinstance(answer, ServingError)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"max_batch_size": 0},
+        {"num_batch_threads": 0},
+        {"batch_timeout_micros": -1},
+        {"max_batch_size": 8, "allowed_batch_sizes": (4, 2, 8)},
+        {"max_batch_size": 8, "allowed_batch_sizes": (4,)},
+    ],
+)
+def test_bad_parameters(arguments):
+    with pytest.raises(ValueError, match="Received"):
+        BatchingParameters(**arguments)

@@ -1,0 +1,166 @@
+"""The clients, and the commands on top of them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import grpc
+import numpy as np
+import pytest
+from matplotlib import image
+
+import serving
+from serving import client as client_module
+from serving.client import AsyncSamplerClient, SamplerClient, row_seeds
+from serving.commands import picture_shape, write_sheet
+from tests.serving.conftest import N_H, N_V
+from tests.tf_wcd.served import signatures, small_rbm
+
+
+@pytest.fixture
+def client(connection):
+    with SamplerClient(f"127.0.0.1:{connection.port}", "rbm", version=1) as client:
+        yield client
+
+
+def test_samples_are_those_of_the_model(client, library):
+    truth = signatures(library[0])["sample"](seed=row_seeds(7, 50))["visible"]
+    np.testing.assert_array_equal(client.sample(50, seed=7), truth)
+    np.testing.assert_array_equal(client.sample(20, seed=7), truth[:20])
+    assert not np.array_equal(client.sample(50), client.sample(50))
+    assert serving.SamplerClient is SamplerClient
+
+
+def test_chunks_stay_below_the_message_limit(client, monkeypatch):
+    whole = client.sample(30, seed=3)
+    monkeypatch.setattr(client_module, "CHUNK_BYTES", 4 * N_V * 8)
+    chunks = list(client.stream(30, seed=3))
+    assert [len(chunk) for chunk in chunks] == [8, 8, 8, 6]
+    np.testing.assert_array_equal(np.concatenate(chunks), whole)
+    assert client_module.CHUNK_BYTES < 4 * 2**20
+    rows = [rows for _, rows in client.chunks(10**5, 784)]
+    assert sum(rows) == 10**5
+    assert max(rows) * 784 * 4 < 4 * 2**20
+
+
+def test_every_signature(client):
+    rbm = small_rbm("bernoulli", "bernoulli", N_V, N_H, seed=0)
+    x = np.random.default_rng(0).integers(0, 2, (6, N_V)).astype("float32")
+    np.testing.assert_allclose(client.free_energy(x), rbm.free_energy(x), rtol=1e-5)
+    np.testing.assert_allclose(client.encode(x), rbm(x), atol=1e-5)
+    assert client.log_prob(x).shape == (6,)
+    np.testing.assert_array_equal(client.gibbs(x, steps=0), x)
+    mask = np.array([1, 1, 1, 0, 0, 0, 0])
+    filled = client.clamp(x, mask, steps=20, seed=1)
+    np.testing.assert_array_equal(filled[:, :3], x[:, :3])
+    assert not np.array_equal(filled[:, 3:], x[:, 3:])
+    np.testing.assert_array_equal(client.gibbs(x, 5, seed=2), client.gibbs(x, 5, seed=2))
+    assert client.status()[1] == "AVAILABLE"
+    with pytest.raises(ValueError, match="Received: 0"):
+        client.sample(0)
+    with pytest.raises(ValueError, match="not both"):
+        SamplerClient("x", version=1, label="a")
+
+
+def test_asyncio(connection, client):
+    async def ask():
+        async with AsyncSamplerClient(f"127.0.0.1:{connection.port}", "rbm", label="stable") as other:
+            samples = await asyncio.gather(*(other.sample(5, seed=i) for i in range(8)))
+            x = samples[0]
+            mask = np.ones(N_V)
+            return (
+                samples,
+                await other.free_energy(x),
+                await other.encode(x),
+                await other.log_prob(x),
+                await other.gibbs(x, 3, seed=1),
+                await other.clamp(x, mask, 3, seed=1),
+                await other.status(),
+            )
+
+    samples, energy, code, log_prob, moved, held, status = asyncio.run(ask())
+    for seed, rows in enumerate(samples):
+        np.testing.assert_array_equal(rows, client.sample(5, seed=seed))
+    np.testing.assert_array_equal(energy, client.free_energy(samples[0]))
+    np.testing.assert_array_equal(code, client.encode(samples[0]))
+    np.testing.assert_array_equal(log_prob, client.log_prob(samples[0]))
+    np.testing.assert_array_equal(moved, client.gibbs(samples[0], 3, seed=1))
+    np.testing.assert_array_equal(held, samples[0])
+    assert status[1] == "AVAILABLE"
+
+
+class Unreliable:
+    """A method that fails a few times before it answers."""
+
+    def __init__(self, codes):
+        self.codes, self.timeouts = list(codes), []
+
+    def __call__(self, request, timeout):
+        self.timeouts.append(timeout)
+        if self.codes:
+            error = grpc.RpcError()
+            code = self.codes.pop(0)
+            error.code = lambda: code
+            raise error
+        return "answer"
+
+
+def test_retries_until_the_deadline():
+    client = SamplerClient("127.0.0.1:1", timeout=30)
+    codes = grpc.StatusCode
+    method = Unreliable([codes.UNAVAILABLE, codes.RESOURCE_EXHAUSTED, codes.UNAVAILABLE])
+    assert client._call(method, None) == "answer"
+    assert len(method.timeouts) == 4
+    assert method.timeouts == sorted(method.timeouts, reverse=True)
+    for code in (codes.INVALID_ARGUMENT, codes.DEADLINE_EXCEEDED, codes.NOT_FOUND):
+        method = Unreliable([code])
+        with pytest.raises(grpc.RpcError):
+            client._call(method, None)
+        assert len(method.timeouts) == 1
+    client.timeout = 0.5
+    with pytest.raises(grpc.RpcError):
+        client._call(Unreliable([codes.UNAVAILABLE] * 1000), None)
+    with SamplerClient("127.0.0.1:1", timeout=1.0) as nobody, pytest.raises(grpc.RpcError) as error:
+        nobody.sample(1)
+    assert error.value.code() in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED)
+
+
+def test_row_seeds():
+    seeds = np.concatenate([row_seeds(seed, 1000) for seed in (*range(-50, 50), 2**63, None)])
+    assert seeds.dtype == np.int64
+    assert len(np.unique(seeds)) == len(seeds)
+
+
+def test_sheet(tmp_path):
+    samples = np.random.default_rng(0).integers(0, 2, (10, 12)).astype("float32")
+    write_sheet(samples, tmp_path / "sheet.png")
+    picture = image.imread(tmp_path / "sheet.png")
+    assert min(picture.shape[:2]) > 100
+    assert picture_shape(12) == (3, 4)
+    write_sheet(np.zeros([3, 5]), tmp_path / "flat.png")
+
+
+def test_commands(connection, tmp_path):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+    def wcd(*arguments):
+        command = [sys.executable, "-m", "trainers.cli", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
+
+    server = f"--server=127.0.0.1:{connection.port}"
+    files = [f"--png={tmp_path}/sheet.png", f"--npy={tmp_path}/a.npy"]
+    result = wcd("sample", server, "--model_name=rbm", "--count=9", "--seed=5", *files)
+    assert result.returncode == 0, result.stderr
+    assert f"9 samples of {N_V} units" in result.stdout
+    assert image.imread(tmp_path / "sheet.png").ndim == 3
+    with SamplerClient(f"127.0.0.1:{connection.port}", "rbm") as client:
+        np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), client.sample(9, seed=5))
+    wrong = wcd("sample", server, "--model_name=x", "--count=9")
+    assert wrong.returncode == 1
+    assert "NOT_FOUND" in wrong.stderr
+
+    small_rbm().save(tmp_path / "rbm.keras")
+    result = wcd("export", f"--model={tmp_path}/rbm.keras", f"--base_path={tmp_path}/models/rbm", "--gibbs_steps=7")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "models" / "rbm" / "1" / "saved_model.pb").exists()

@@ -1,0 +1,174 @@
+"""The server as a process: flags, signals, health, metrics."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from serving import SamplerClient
+from serving.options import channel_arguments, model_server_arguments, parse
+from tests.serving.conftest import N_V, Connection, running
+from tests.serving.processes import ENVIRONMENT, free_port, serving_process
+
+X = np.zeros([1, N_V], "float32")
+
+
+def test_flags_health_metrics_and_a_graceful_end(base, tmp_path):
+    monitoring = tmp_path / "monitoring.config"
+    monitoring.write_text("prometheus_config { enable: true }")
+    with serving_process(
+        "--port=-1",
+        "--rest_api_port", "-1",
+        "--model_name=rbm",
+        f"--model_base_path={base}",
+        "--enable_grpc_healthcheck_service",
+        f"--monitoring_config_file={monitoring}",
+        f"--grpc_socket_path={tmp_path}/socket",
+        "--tensorflow_session_parallelism=3",
+        "--grpc_channel_arguments=grpc.max_connection_age_ms=3600000",
+    ) as process:  # fmt: skip
+        connection = process.wait_until_serving()
+        assert "--tensorflow_session_parallelism=3 is not known" in process.log
+        check = health_pb2_grpc.HealthStub(connection.channel).Check
+        for service in ("", "tensorflow.serving.PredictionService"):
+            status = check(health_pb2.HealthCheckRequest(service=service)).status
+            assert status == health_pb2.HealthCheckResponse.SERVING
+        connection.predict("sample", seed=np.arange(3))
+        with pytest.raises(grpc.RpcError):
+            connection.predict("x", seed=np.arange(3))
+        with pytest.raises(grpc.RpcError):
+            connection.predict("sample", name="unknown", seed=np.arange(3))
+        connection.http("POST", "/v1/models/rbm:predict", {"instances": [1]})
+        code, text = connection.http("GET", "/monitoring/prometheus/metrics", raw=True)
+        text = text.decode()
+        assert code == 200
+        assert ':tensorflow:serving:request_count{model_name="rbm",status="OK"} 2' in text
+        assert ':tensorflow:serving:request_count{model_name="rbm",status="FAILED_PRECONDITION"} 1' in text
+        assert ':tensorflow:serving:request_count{model_name="",status="NOT_FOUND"} 1' in text
+        labels = 'model_name="rbm",API="Predict",entrypoint="GRPC"'
+        assert f':tensorflow:serving:request_latency_bucket{{{labels},le="+Inf"}} 2' in text
+        assert f":tensorflow:serving:request_latency_count{{{labels}}} 2" in text
+        with grpc.insecure_channel(f"unix:{tmp_path}/socket") as channel:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+        # SIGTERM: what was accepted is finished, what is new is refused.
+        long = {"visible": X, "seed": np.zeros(1, "int64"), "steps": np.full(1, 30_000, "int32")}
+        under_way = connection.prediction.Predict.future(connection.request("gibbs", **long), timeout=200)
+        time.sleep(0.5)
+        assert not under_way.done()
+        process.send(signal.SIGTERM)
+        time.sleep(0.3)
+        with pytest.raises(grpc.RpcError) as refused:
+            Connection(connection.port, None).predict("sample", seed=np.arange(3), timeout=30)
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert under_way.result().outputs["visible"].float_val
+        assert process.wait() == 0
+        assert "Shutting down" in process.log
+
+
+def test_clients_with_retries_lose_nothing_when_the_server_is_killed(base):
+    port = free_port()
+    flags = (f"--port={port}", "--model_name=rbm", f"--model_base_path={base}")
+    with serving_process(*flags) as process:
+        process.wait_until_serving()
+        truth = SamplerClient(f"127.0.0.1:{port}", "rbm").sample(5, seed=1)
+        results, stop = [], threading.Event()
+
+        def ask(i):
+            with SamplerClient(f"127.0.0.1:{port}", "rbm", timeout=300) as client:
+                while not stop.is_set():
+                    try:
+                        results.append(np.array_equal(client.sample(5, seed=1), truth))
+                    except grpc.RpcError as error:
+                        results.append(error)
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(results) < 20:
+            time.sleep(0.02)
+        process.send(signal.SIGKILL)
+        process.wait()
+        before = len(results)
+        time.sleep(0.5)
+        with serving_process(*flags) as again:
+            again.wait_until_serving()
+            while len(results) < before + 20:
+                time.sleep(0.02)
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert all(result is True for result in results), [r for r in results if r is not True][:3]
+
+
+def test_errors_at_the_start(base, tmp_path):
+    def fails(*flags):
+        command = [sys.executable, "-m", "trainers.cli", "serve", *flags]
+        result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
+        assert result.returncode != 0
+        return result.stderr
+
+    assert "Exactly one of" in fails("--port=-1")
+    (tmp_path / "bad.config").write_text("nonsense {")
+    assert "bad.config cannot be read" in fails(f"--model_config_file={tmp_path}/bad.config")
+    (tmp_path / "corrupt" / "1").mkdir(parents=True)
+    assert "cannot be loaded" in fails(f"--model_base_path={tmp_path}/corrupt")
+    assert "not on the PATH" in fails("--engine=tensorflow_model_server", f"--model_base_path={base}")
+
+
+def test_a_port_that_is_taken(base):
+    with running(base) as connection:
+        for option, port, text in (("port", connection.port, "gRPC"), ("rest_api_port", connection.rest_port, "REST")):
+            second = running(base, **{option: port})
+            with pytest.raises(RuntimeError, match=f"{text} port {port} cannot be opened"):
+                second.__enter__()
+
+
+def test_the_real_program_gets_the_same_flags(tmp_path):
+    """With a stand-in on the PATH that prints its arguments: ours are left out, all others are passed."""
+    program = tmp_path / "tensorflow_model_server"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    result = subprocess.run(
+        [sys.executable, "-m", "serving.server", "--engine=tensorflow_model_server", "--model_base_path=/m",
+         "--port=85", "--host", "0.0.0.0", "--max_waiting=3", "--enable_batching", "--other=1"],
+        capture_output=True, text=True, env={**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}, timeout=240,
+    )  # fmt: skip
+    assert result.stdout.split() == ["--model_base_path=/m", "--port=85", "--enable_batching", "--other=1"]
+
+
+def test_flags():
+    options, unknown = parse(["--model_base_path=m", "--enable_batching=true", "--port", "1", "--flush_caches"])
+    assert (options.enable_batching, options.port, options.model_name) == (True, 1, "default")
+    assert unknown == ["--flush_caches"]
+    assert parse(["--model_base_path=m", "--enable_batching=false"])[0].enable_batching is False
+    assert model_server_arguments(["--host", "h", "--port=1"]) == ["--port=1"]
+    assert channel_arguments("a=1,b=text") == [("a", 1), ("b", "text")]
+    with pytest.raises(ValueError, match="key=value"):
+        channel_arguments("a")
+
+
+def test_tls(base, tmp_path):
+    """A certificate of our own: encrypted clients get answers, others do not."""
+    openssl = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{tmp_path}/key", "-out", f"{tmp_path}/cert"],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if openssl.returncode:
+        pytest.skip("openssl is needed to make a certificate")
+    key, certificate = ((tmp_path / name).read_text().replace("\n", "\\n") for name in ("key", "cert"))
+    (tmp_path / "ssl.config").write_text(f'server_key: "{key}" server_cert: "{certificate}" client_verify: false')
+    with running(base, ssl_config_file=str(tmp_path / "ssl.config")) as connection:
+        credentials = grpc.ssl_channel_credentials((tmp_path / "cert").read_bytes())
+        with SamplerClient(f"localhost:{connection.port}", "rbm", credentials=credentials) as client:
+            assert client.sample(2, seed=0).shape == (2, N_V)
+        with pytest.raises(grpc.RpcError):
+            connection.predict("sample", seed=np.arange(2), timeout=5)

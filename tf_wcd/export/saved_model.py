@@ -1,0 +1,162 @@
+"""Writing a model as a SavedModel that TF-Serving serves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import wrappers_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+from tf_wcd.evaluation import exact
+from tf_wcd.export.signatures import ServedModel
+from tf_wcd.export.warmup import write_warmup
+from tf_wcd.machine import Machine
+from tf_wcd.version import __version__
+
+FACTS = "tf_wcd.json"
+DEFAULT_SIGNATURE = "serving_default"
+
+
+def export_machines(
+    machines: Sequence[Machine],
+    path: str | Path,
+    gibbs_steps: int = 1000,
+    max_steps: int = 10_000,
+    max_rows: int = 10_000,
+    start: Any = None,
+    facts: dict[str, Any] | None = None,
+    warmup: bool = True,
+) -> None:
+    """Writes RBMs, the first one nearest to the data, as one SavedModel: see `tf_wcd.RBMLayer.export`.
+
+    Args:
+        machines: one RBM, or several: then the last one is sampled, and its visible units are passed down.
+        path: folder to write; it must not exist, or be empty.
+        gibbs_steps: steps of the chains of the signature `sample`.
+        max_steps: the most steps that a request to `gibbs` or `clamp` may ask for.
+        max_rows: the most rows in one batch.
+        start: means of the last RBM's visible units at the start of `sample`'s chains, ``[units]``, or states whose
+            means are taken, ``[n, units]``; the middle of their range if not given.
+        facts: further facts for the metadata.
+        warmup: write requests that TF-Serving runs before it answers with this model.
+
+    Example:
+
+    >>> import tempfile
+    >>> rbm = tf_wcd.RBMLayer(4, seed=0)
+    >>> rbm.build((None, 3))
+    >>> path = tempfile.mkdtemp()
+    >>> export_machines([rbm.machine()], path, gibbs_steps=10)
+    >>> served = tf.saved_model.load(path).signatures["sample"]
+    >>> sorted(served(seed=tf.constant([1, 2], tf.int64)))
+    ['probability', 'visible']
+    """
+    for name, value, least in (
+        ("gibbs_steps", gibbs_steps, 1),
+        ("max_steps", max_steps, 1),
+        ("max_rows", max_rows, 1),
+    ):
+        if isinstance(value, bool) or int(value) != value or not least <= value < 2**31 - 1:
+            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
+    for lower, upper in itertools.pairwise(machines):
+        if lower.num_hidden != upper.num_visible:
+            raise ValueError(
+                "Each RBM must have as many visible units as the one below it has hidden units. "
+                f"Received: {lower.num_hidden} hidden units below {upper.num_visible} visible units"
+            )
+    log_partition = None
+    if len(machines) == 1 and exact.smaller_side(machines[0])[1] <= exact.MAX_UNITS:
+        log_partition = float(exact.log_partition_of(machines[0]).numpy())
+    means = _means(start, machines[-1])
+    model = ServedModel(machines, int(gibbs_steps), int(max_steps), int(max_rows), means, log_partition)
+    functions = model.functions()
+    signatures = {DEFAULT_SIGNATURE: functions["sample"], **functions}
+    tf.saved_model.save(model, str(path), signatures=signatures)
+
+    record = {
+        "tf_wcd": __version__,
+        "tensorflow": tf.__version__,
+        "visible_units": machines[0].num_visible,
+        "hidden_units": [machine.num_hidden for machine in machines],
+        "visible_type": machines[0].visible.name,
+        "hidden_type": [machine.hidden.name for machine in machines],
+        "log_partition": log_partition,
+        "gibbs_steps": int(gibbs_steps),
+        "max_steps": int(max_steps),
+        "max_rows": int(max_rows),
+        "signatures": sorted(signatures),
+        **(facts or {}),
+    }
+    _complete(path, model, record)
+    extra = path / "assets.extra"
+    extra.mkdir(exist_ok=True)
+    (extra / FACTS).write_text(json.dumps(record, indent=1) + "\n")
+    if warmup:
+        write_warmup(extra, _warmup_requests(model, signatures))
+
+
+def read_facts(path: str | Path) -> dict[str, Any]:
+    """What an export says of itself; empty for a SavedModel of another origin."""
+    try:
+        facts = json.loads((Path(path) / "assets.extra" / FACTS).read_text())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _means(start: Any, machine: Machine) -> np.ndarray:
+    if start is None:
+        return np.full([machine.num_visible], machine.visible.midpoint)
+    means = np.asarray(start, "float64")
+    means = means.mean(0) if means.ndim == 2 and len(means) else means
+    if means.shape != (machine.num_visible,) or not np.isfinite(means).all():
+        raise ValueError(
+            f"`start` must hold finite means [{machine.num_visible}], or states [n, {machine.num_visible}]. "
+            f"Received: shape {np.shape(start)}"
+        )
+    low, high = machine.visible.data_range
+    if means.min() < low or means.max() > high:
+        raise ValueError(
+            f"`start` must be {machine.visible.domain()} for {machine.visible.name!r} visible units. "
+            f"Received: values from {means.min():g} to {means.max():g}"
+        )
+    return means
+
+
+def _complete(path: Path, model: ServedModel, record: dict[str, Any]) -> None:
+    """Says in the SavedModel what the graph leaves open: the shapes of the inputs, and the facts."""
+    file = path / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    (graph,) = saved.meta_graphs
+    shapes = model.input_shapes()
+    for signature in graph.signature_def.values():
+        for name, info in signature.inputs.items():
+            info.tensor_shape.Clear()
+            for size in shapes[name]:
+                info.tensor_shape.dim.add(size=size)
+    graph.meta_info_def.any_info.Pack(wrappers_pb2.StringValue(value=json.dumps(record)))
+    file.write_bytes(saved.SerializeToString(deterministic=True))
+
+
+def _warmup_requests(model: ServedModel, signatures: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+    machine = model.machines[0]
+    state = np.full([1, machine.num_visible], (machine.visible.values or (0.0,))[0], "float32")
+    values = {
+        "visible": state,
+        "mask": np.zeros_like(state),
+        "seed": np.zeros([1], "int64"),
+        "steps": np.ones([1], "int32"),
+    }
+    return {
+        name: {spec.name: values[spec.name] for spec in function.input_signature}
+        for name, function in signatures.items()
+    }
