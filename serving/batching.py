@@ -123,7 +123,7 @@ class Batcher:
         if not task.done.wait(timeout):
             raise deadline_exceeded()
         if task.error is not None:
-            # A new error: the old one leads to the frames, and they to it and the arrays, which would outlive the request.
+            # A new error: the old one leads to frames, and these to it and to arrays, which would outlive the request.
             raise ServingError(*task.take_error())
         assert task.result is not None
         return task.result
