@@ -64,6 +64,13 @@ class Task:
         self.result, self.error = result, error
         self.done.set()
 
+    def take_error(self) -> tuple[grpc.StatusCode, str]:
+        """Code and text of the error, which is given up together with the inputs."""
+        error, self.error, self.feeds = self.error, None, {}
+        if isinstance(error, ServingError):
+            return error.code, error.message
+        return grpc.StatusCode.INTERNAL, repr(error)
+
     def expired(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
@@ -116,7 +123,8 @@ class Batcher:
         if not task.done.wait(timeout):
             raise deadline_exceeded()
         if task.error is not None:
-            raise task.error
+            # A new error: the old one leads to frames, and these to it and to arrays, which would outlive the request.
+            raise ServingError(*task.take_error())
         assert task.result is not None
         return task.result
 

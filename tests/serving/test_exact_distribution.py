@@ -18,7 +18,8 @@ def serve_and_compare(problem, hidden, epochs, gibbs_steps, count, tmp_path):
     rbm = tf_wcd.RBMLayer(
         hidden, visible_type="spin", hidden_type="spin", kernel_initializer=initializer, negative_phase="wcd", seed=0
     )
-    rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9))
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.01, 2000 * epochs, 0.0)
+    rbm.compile(keras.optimizers.SGD(schedule, momentum=0.9))
     rbm.fit(
         spins,
         sample_weight=probabilities,
@@ -49,4 +50,4 @@ def test_samples_of_a_trained_model(tmp_path):
 
 @pytest.mark.slow
 def test_100000_samples_of_bars_and_stripes(tmp_path):
-    assert abs(serve_and_compare("BS16", 32, epochs=10, gibbs_steps=2000, count=100_000, tmp_path=tmp_path)) < 4
+    assert abs(serve_and_compare("BS16", 32, epochs=5, gibbs_steps=1000, count=100_000, tmp_path=tmp_path)) < 4

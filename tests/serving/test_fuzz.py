@@ -186,5 +186,6 @@ def test_fuzzed_requests(library, tmp_path):
 def test_10000_fuzzed_requests(library, tmp_path, flags):
     memory = fuzz(library, tmp_path, 10_000, *flags)
     print(f"{flags}: memory {memory} MB")
-    # After the first tenth, caches are filled: no growth from there.
-    assert memory[-1] < memory[1] + 50
+    # A request may be large, and the allocator keeps some of what it needed once: a step or two, but no slope.
+    assert memory[-1] < memory[1] + 120
+    assert memory[-1] < memory[-3] + 20
