@@ -32,9 +32,9 @@ history = rbm.fit(
     callbacks=[
         # The first one puts `kl` into the logs, for those that follow.
         tf_wcd.callbacks.ExactKL(spins, probabilities),
-        keras.callbacks.ModelCheckpoint(folder / "best.keras", monitor="kl", save_best_only=True),
+        keras.callbacks.ModelCheckpoint(folder / "best.keras", monitor="kl", mode="min", save_best_only=True),
         keras.callbacks.CSVLogger(folder / "log.csv"),
-        keras.callbacks.EarlyStopping(monitor="kl", patience=50),
+        keras.callbacks.EarlyStopping(monitor="kl", mode="min", patience=50),
     ],
     verbose=2,
 )

@@ -39,6 +39,7 @@ def test_help_says_what_it_takes(tmp_path):
     assert "unknown command" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_all_parts_in_a_short_form(tmp_path):
     arguments = ["--train_size=300", "--epochs=1", "--tuning_epochs=1", "--seeds=1", "--width=0.04", "--out=out"]
     result = wcd("train", "dbn", *arguments, environment=with_mnist(), cwd=tmp_path)
