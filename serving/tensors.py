@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
 from serving.errors import invalid
+from tf_wcd.export import wire_format
 
 # A few bytes can ask for an array of any size (one value, to be repeated): there must be a limit.
 MAX_TENSOR_BYTES = 2**28
@@ -75,18 +76,10 @@ def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
         proto.tensor_shape.dim.add(size=size)
     if number in _RAW and array.size:
         content = np.ascontiguousarray(array).tobytes()
-        proto.MergeFromString(_varint(_RAW[number] << 3 | 2) + _varint(len(content)) + content)
+        proto.MergeFromString(wire_format.field(_RAW[number], content))
     else:
         getattr(proto, _FIELDS[number]).extend(array.ravel().tolist())
     return proto
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
 
 
 def _type_name(number: int) -> str:

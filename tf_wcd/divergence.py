@@ -26,7 +26,6 @@ class DivergenceGuard(keras.callbacks.Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self._finite = tf.function(_all_finite, autograph=False)
         self._copies: list[tf.Tensor] = []
         self._updates = 0
         self._last = 0.0
@@ -55,12 +54,10 @@ class DivergenceGuard(keras.callbacks.Callback):
         """
         if not now and time.monotonic() - self._last < SECONDS_BETWEEN_LOOKS:
             return
-        good = self._finite([variable.value for variable in self.model.trainable_variables]).numpy()
-        if good.all():
+        culprits = [variable.name for variable in self.model.trainable_variables if not _is_finite(variable.value)]
+        if not culprits:
             self._keep()
             return
-        names = [variable.name for variable in self.model.trainable_variables]
-        culprits = [name for name, finite in zip(names, good, strict=True) if not finite]
         reached = int(self.model.optimizer.iterations.numpy())
         for variable, copy in zip(self._variables(), self._copies, strict=True):
             variable.assign(copy)
@@ -81,5 +78,5 @@ class DivergenceGuard(keras.callbacks.Callback):
         self._last = time.monotonic()
 
 
-def _all_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.stack([tf.reduce_all(tf.math.is_finite(value)) for value in values])
+def _is_finite(value: tf.Tensor) -> bool:
+    return bool(tf.reduce_all(tf.math.is_finite(value)))

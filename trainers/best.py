@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import tf_wcd
 from trainers import paper
-from trainers.records import Records, claim
+from trainers.records import Piece, Records, work_off
 from trainers.settings import Settings
-from trainers.small_run import train_group
+from trainers.small_run import train_and_keep
 
 # Updates: an update enumerates all visible states, so the larger spaces get fewer.
 UPDATES = {9: 100_000, 8: 100_000, 10: 60_000, 11: 60_000, 12: 30_000, 15: 6_000, 16: 4_000}
@@ -34,20 +33,17 @@ def run_best(
     folder: Path, problems: Sequence[str] = paper.PROBLEMS, verbose: bool = True, deadline: float = float("inf")
 ) -> int:
     """Runs all problems that no other process is at; returns how many are left."""
-    left = 0
-    for problem in problems:
+
+    def piece(problem: str) -> Piece:
         records = Records(folder / "best" / f"{problem}.jsonl")
-        if records.read():
-            continue
-        left += 1
-        if time.time() > deadline:
-            continue
-        with claim(folder / "checkpoints" / f"{problem}-best.lock") as ours:
-            if ours:
-                result = train_group(
-                    runs_of(problem), BEST_SEED, LOOKS, folder / "checkpoints", f"{problem}, exact gradient", verbose
-                )
-                records.append(*result.records)
-                result.checkpoints.remove()
-                left -= 1
-    return left
+        return Piece(
+            folder / "checkpoints" / f"{problem}-best.lock",
+            lambda: bool(records.read()),
+            lambda: train_and_keep(
+                runs_of(problem),
+                lambda done: records.append(*done),
+                *(BEST_SEED, LOOKS, folder / "checkpoints", f"{problem}, exact gradient", verbose),
+            ),
+        )
+
+    return work_off(map(piece, problems), deadline)

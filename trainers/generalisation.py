@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import time
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from tf_wcd.evaluation.exact import kl_from_log_prob
 from trainers import paper
-from trainers.records import Records, claim
+from trainers.records import Piece, Records, work_off
 from trainers.selection import select
 from trainers.small_run import load_task, train_group
 from trainers.table import effort_of
@@ -67,19 +67,15 @@ def run_generalisation(
     folder: Path, problems: Sequence[str] = paper.BATCHED, verbose: bool = True, deadline: float = float("inf")
 ) -> int:
     """Runs all that no other process is at; returns how many pieces of work are left."""
-    left = 0
-    for problem in (p for p in paper.BATCHED if p in problems):
-        for name in METHODS:
-            for fraction in FRACTIONS:
-                path = folder / "generalisation" / f"{problem}-{name}-{round(100 * fraction)}.jsonl"
-                if len(Records(path).read()) >= SEEDS:
-                    continue
-                left += 1
-                if time.time() > deadline:
-                    continue
-                # Pieces that need the same selection are not worked on at once.
-                with claim(folder / "checkpoints" / f"{problem}-{name}.lock") as ours:
-                    if ours:
-                        run_one(problem, paper.METHODS[name], fraction, folder, verbose)
-                        left -= 1
-    return left
+
+    def piece(problem: str, name: str, fraction: float) -> Piece:
+        # Pieces that need the same selection are not worked on at once.
+        records = Records(folder / "generalisation" / f"{problem}-{name}-{round(100 * fraction)}.jsonl")
+        return Piece(
+            folder / "checkpoints" / f"{problem}-{name}.lock",
+            lambda: len(records.read()) >= SEEDS,
+            lambda: run_one(problem, paper.METHODS[name], fraction, folder, verbose),
+        )
+
+    chosen = [problem for problem in paper.BATCHED if problem in problems]
+    return work_off(itertools.starmap(piece, itertools.product(chosen, METHODS, FRACTIONS)), deadline)

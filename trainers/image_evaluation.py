@@ -13,6 +13,11 @@ from tf_wcd import evaluation, plots
 CURVE_COUNTS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
+def in_units(x: np.ndarray, units: str) -> np.ndarray:
+    """Images of 0 and 1 in the states of units of that kind."""
+    return 2 * x - 1 if units == "spin" else x
+
+
 def draw_samples(rbm: tf_wcd.RBMLayer, count: int, burn_in: int, spacing: int, chains: int, seed: int) -> np.ndarray:
     """Samples of 0 and 1, uint8: chains from random states, looked at so many steps apart after the burn-in."""
     visible = rbm.sample(chains, gibbs_steps=burn_in, seed=seed)
@@ -38,10 +43,15 @@ def quick_quality(
         return {"parzen": None, "annealed": None}
     samples = draw_samples(rbm, 5000, 500, 100, 500, seed)
     parzen = float(evaluation.parzen_log_likelihood(samples, valid.astype("uint8"), sigma))
-    spin = rbm.visible_unit.name == "spin"
-    in_units = (lambda x: 2 * x - 1) if spin else (lambda x: x)
+    units = rbm.visible_unit.name
     likelihood = evaluation.log_likelihood(
-        rbm, in_units(valid), data=in_units(train[:10_000]), temperatures=1000, chains=50, reverse=False, seed=seed
+        rbm,
+        in_units(valid, units),
+        data=in_units(train[:10_000], units),
+        temperatures=1000,
+        chains=50,
+        reverse=False,
+        seed=seed,
     )
     return {"parzen": round(parzen, 2), "annealed": round(likelihood.mean, 2)}
 
@@ -58,14 +68,13 @@ def full_quality(
     reference = evaluation.parzen_log_likelihood(
         train[rng.permutation(len(train))].astype("uint8"), test.astype("uint8"), sigma, counts=counts
     )
-    spin = rbm.visible_unit.name == "spin"
-    in_units = (lambda x: 2 * x - 1) if spin else (lambda x: x)
+    units = rbm.visible_unit.name
     annealed = evaluation.annealed_log_partition(
-        rbm, data=in_units(train[:10_000]), temperatures=10_000, chains=100, seed=seed
+        rbm, data=in_units(train[:10_000], units), temperatures=10_000, chains=100, seed=seed
     )
     free = {
         part: float(
-            np.mean(evaluation.likelihood.free_energies(evaluation.exact.as_float64(rbm.machine()), in_units(x)))
+            np.mean(evaluation.likelihood.free_energies(evaluation.exact.as_float64(rbm.machine()), in_units(x, units)))
         )
         for part, x in (("train", train[:10_000].astype("float64")), ("test", test.astype("float64")))
     }

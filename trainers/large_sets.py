@@ -145,10 +145,6 @@ def build(settings: ImageSettings, updates: int, pixels: int) -> tf_wcd.RBMLayer
     return rbm
 
 
-def in_units(x: np.ndarray, units: str) -> np.ndarray:
-    return 2 * x - 1 if units == "spin" else x
-
-
 def train(
     settings: ImageSettings, x: np.ndarray, checkpoints: Path | None = None, verbose: bool = True
 ) -> tuple[tf_wcd.RBMLayer, Losses, float]:
@@ -166,7 +162,7 @@ def train(
         title = f"{settings.data} {settings.method} rate {settings.learning_rate}"
         callbacks.append(ProgressLine(title, settings.epochs, updates, losses.names))
     rbm.fit(
-        in_units(x, settings.units),
+        image_evaluation.in_units(x, settings.units),
         batch_size=BATCH_SIZE,
         epochs=settings.epochs,
         initial_epoch=first_epoch,
@@ -176,10 +172,10 @@ def train(
     return rbm, losses, saved.seconds()
 
 
-def select_rate(task: ImageTask, method: str, units: str, centered: bool, folder: Path) -> float:
+def select_rate(
+    task: ImageTask, images: Images, sigma: float, method: str, units: str, centered: bool, folder: Path
+) -> float:
     """The rate of the mesh whose short run gives the largest Parzen likelihood of the validation images."""
-    images = load_images(task)
-    sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
     records = Records(folder / "selection" / f"{task.name}.jsonl")
     scores: dict[float, float] = {}
     for rate in MESH:
@@ -203,15 +199,15 @@ def run_one(task: ImageTask, method: str, units: str, centered: bool, folder: Pa
     done = [record for record in records.read() if record["name"] == name]
     if done:
         return done[-1]
-    rate = select_rate(task, method, units, centered, folder)
     images = load_images(task)
+    sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
+    rate = select_rate(task, images, sigma, method, units, centered, folder)
     everything = (
         np.concatenate([images.train, images.valid]) if task.name in ("mnist", "fashion_mnist") else images.train
     )
     settings = ImageSettings(task.name, method, units, centered, rate, task.epochs)
     rbm, losses, seconds = train(settings, everything, folder / "checkpoints")
     start = time.monotonic()
-    sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
     quality = image_evaluation.full_quality(
         rbm, everything, images.test, sigma, SEED, folder / "figures" / _plain(name)
     )

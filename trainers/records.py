@@ -6,9 +6,10 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Records:
@@ -53,6 +54,40 @@ class Records:
             with contextlib.suppress(json.JSONDecodeError):
                 records.append(json.loads(line))
         return records
+
+
+class Piece(NamedTuple):
+    """A piece of work: a file to claim it by, whether it is done, and what does it."""
+
+    lock: Path
+    done: Callable[[], bool]
+    work: Callable[[], Any]
+
+
+def work_off(pieces: Iterable[Piece], deadline: float) -> int:
+    """Does all pieces that are neither done nor claimed by another process.
+
+    Args:
+        pieces: in their order. Those with the same lock are not worked on at once.
+        deadline: time (as of `time.time`) after which none is begun.
+
+    Returns:
+        The number of pieces that are still to do, here or elsewhere.
+    """
+    left = 0
+    for piece in pieces:
+        if piece.done():
+            continue
+        left += 1
+        if time.time() > deadline:
+            continue
+        with claim(piece.lock) as ours:
+            if ours:
+                # Another process may have finished it since we looked.
+                if not piece.done():
+                    piece.work()
+                left -= 1
+    return left
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,11 +146,3 @@ def _short(record: dict[str, Any], rung: int) -> dict[str, Any]:
 
 def _or_infinity(kl: float | None) -> float:
     return float("inf") if kl is None else kl
-
-
-def count_runs(rungs: Sequence[Rung], grid_size: int) -> list[int]:
-    """How many runs each rung has."""
-    counts: list[int] = []
-    for rung in rungs:
-        counts.append(min(filter(None, [rung.entrants, counts[-1] if counts else grid_size])))
-    return counts

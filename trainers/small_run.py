@@ -205,6 +205,16 @@ def side_by_side(runs: Sequence[Settings], at_once: int = 30) -> list[list[Setti
     return [group[i : i + at_once] for group in shapes.values() for i in range(0, len(group), at_once)]
 
 
+def train_and_keep(
+    group: Sequence[Settings], keep: Callable[[list[dict[str, Any]]], None], *arguments: Any
+) -> list[dict[str, Any]]:
+    """`train_group`, whose checkpoints go once its records have been handed over."""
+    done = train_group(group, *arguments)
+    keep(done.records)
+    done.checkpoints.remove()
+    return done.records
+
+
 def train_all(
     runs: Sequence[Settings],
     keep: Callable[[list[dict[str, Any]]], None],
@@ -216,9 +226,7 @@ def train_all(
 ) -> None:
     """Trains any runs, those of one shape side by side, and hands over the records as they come."""
     for group in side_by_side(runs):
-        done = train_group(group, seed, looks, checkpoints, title, verbose)
-        keep(done.records)
-        done.checkpoints.remove()
+        train_and_keep(group, keep, seed, looks, checkpoints, title, verbose)
 
 
 def _round(value: float) -> float | None:

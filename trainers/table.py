@@ -7,7 +7,6 @@ with parameters chosen for itself.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainers import paper
-from trainers.records import Records, claim
+from trainers.records import Piece, Records, work_off
 from trainers.selection import select
 from trainers.settings import Settings
 from trainers.small_run import train_all, train_group
@@ -134,17 +133,16 @@ def run_table(
     Returns:
         The number of cells that are still to do, here or elsewhere.
     """
-    left = 0
-    for cell in cells(problems, methods):
-        owner = cell.method.parameters_of if cell.parameters == "paper" else cell.method.name
-        if len(Records(folder / "table" / f"{cell.name}.jsonl").read()) >= effort_of(cell.problem, cell.method).seeds:
-            continue
-        left += 1
-        if time.time() > deadline:
-            continue
+
+    def piece(cell: Cell) -> Piece:
         # Two cells that need the same selection are not worked on at once.
-        with claim(folder / "checkpoints" / f"{cell.problem}-{owner}.lock") as ours:
-            if ours:
-                run_cell(cell, folder, full, verbose, train)
-                left -= 1
-    return left
+        owner = cell.method.parameters_of if cell.parameters == "paper" else cell.method.name
+        records = Records(folder / "table" / f"{cell.name}.jsonl")
+        seeds = effort_of(cell.problem, cell.method).seeds
+        return Piece(
+            folder / "checkpoints" / f"{cell.problem}-{owner}.lock",
+            lambda: len(records.read()) >= seeds,
+            lambda: run_cell(cell, folder, full, verbose, train),
+        )
+
+    return work_off(map(piece, cells(problems, methods)), deadline)

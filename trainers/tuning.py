@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainers.settings import Settings, fingerprint
-from trainers.small_run import side_by_side, train_group
+from trainers.small_run import side_by_side, train_and_keep
 
 
 def train_with_tuner(
@@ -41,10 +41,8 @@ def train_with_tuner(
 
         def run_trial(self, trial: Any, *arguments: Any, **options: Any) -> float:
             group = groups[trial.hyperparameters.get("group")]
-            done = train_group(group, seed, looks, checkpoints, title, verbose)
-            keep(done.records)
-            done.checkpoints.remove()
-            return min((r["min_kl"] for r in done.records if r["min_kl"] is not None), default=float("inf"))
+            records = train_and_keep(group, keep, seed, looks, checkpoints, title, verbose)
+            return min((r["min_kl"] for r in records if r["min_kl"] is not None), default=float("inf"))
 
     space = keras_tuner.HyperParameters()
     space.Choice("group", list(range(len(groups))))

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.export.wire_format import field
+
 FILE = "tf_serving_warmup_requests"
 
 
@@ -29,22 +31,9 @@ def write_warmup(folder: Path, requests: Mapping[str, Mapping[str, np.ndarray]])
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
     """A `PredictionLog` with one request to predict."""
-    model_spec = _field(3, signature.encode())
-    request = _field(1, model_spec)
+    model_spec = field(3, signature.encode())
+    request = field(1, model_spec)
     for name, value in inputs.items():
         tensor = tf.make_tensor_proto(value).SerializeToString()
-        request += _field(2, _field(1, name.encode()) + _field(2, tensor))
-    return _field(6, _field(1, request))
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes, a string or a message, in the wire format of protocol buffers."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
+        request += field(2, field(1, name.encode()) + field(2, tensor))
+    return field(6, field(1, request))
