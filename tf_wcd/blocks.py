@@ -76,14 +76,9 @@ def index_blocks(
         number += 1
 
 
-def index_dataset(**arguments: Any) -> tf.data.Dataset:
-    """`index_blocks` as a data set that works ahead; ``first_update`` is a function, asked at the start."""
-    first_update: Callable[[], int] = arguments.pop("first_update")
-    dataset = tf.data.Dataset.from_generator(
-        lambda: index_blocks(first_update=first_update(), **arguments),
-        output_signature=tf.TensorSpec([None, None], tf.int32),
-    )
-    return dataset.prefetch(2)
+def ticks() -> tf.data.Dataset:
+    """A data set without end or content, for Keras to count its steps by where the blocks come from elsewhere."""
+    return tf.data.Dataset.from_tensors(0).repeat()
 
 
 def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data.Dataset:
@@ -125,18 +120,26 @@ def automatic_updates_per_call(updates_per_epoch: int | None, flops_per_update: 
 
 
 class BlockRunner:
-    """Draws blocks from Keras' iterator and runs their updates, so many at each call as Keras counts.
+    """Draws blocks and runs their updates, so many at each call as Keras counts.
 
     Args:
         run: ``run(block, start, stop)`` does the updates ``start .. stop - 1`` of a block and returns the logs.
         updates_per_call: updates at each call.
         updates_per_epoch: updates in a Keras epoch; ``None`` if the length of the data set is not known.
+        blocks: starts an iterator over the blocks, asked at the first update, when callbacks have restored what they
+            restore; ``None`` if Keras' own iterator yields them.
     """
 
     def __init__(
-        self, run: Callable[..., dict[str, Any]], updates_per_call: int, updates_per_epoch: int | None
+        self,
+        run: Callable[..., dict[str, Any]],
+        updates_per_call: int,
+        updates_per_epoch: int | None,
+        blocks: Callable[[], Iterator[np.ndarray]] | None = None,
     ) -> None:
         self._run = run
+        self._blocks = blocks
+        self._source: Any = None
         self._updates_per_call = updates_per_call
         self._updates_per_epoch = updates_per_epoch
         self._left_in_epoch = updates_per_epoch
@@ -147,6 +150,7 @@ class BlockRunner:
     def __call__(self, iterator: Any) -> dict[str, Any]:
         if iterator is not self._iterator:
             self._iterator, self._start, self._length = iterator, 0, 0
+            self._source = iterator if self._blocks is None else map(tf.constant, self._blocks())
             self._left_in_epoch = self._updates_per_epoch
         quota = (
             self._updates_per_call if self._left_in_epoch is None else min(self._updates_per_call, self._left_in_epoch)
@@ -156,7 +160,7 @@ class BlockRunner:
         while done < quota:
             if self._start == self._length:
                 try:
-                    self._block = next(iterator)
+                    self._block = next(self._source)
                 except StopIteration:
                     if done:
                         break

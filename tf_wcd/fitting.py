@@ -88,7 +88,7 @@ class FittingModel(ContrastiveModel):
             validation_data = (x[split:], None, weights[split:])
             x, weights = x[:split], weights[:split]
         weights = weights / weights.mean()
-        self.data_means = np.average(x, axis=0, weights=weights)
+        self.data_means = (weights.astype(x.dtype) @ x / len(x)).astype("float64")
         common["validation_data"] = self._check_validation(validation_data)
         batch_size = min(batch_size or 32, len(x))
         self._prepare(x.shape[1], batch_size)
@@ -107,18 +107,22 @@ class FittingModel(ContrastiveModel):
         self._resident.fill(x, weights.astype(self.variable_dtype))
         updates = steps_per_epoch or -(-len(x) // batch_size)
         per_call = self._updates_per_call(updates, batch_size)
-        dataset = blocks.index_dataset(
-            rows=len(x),
-            batch_size=batch_size,
-            updates_per_block=per_call,
-            seed=int(self.seed_generator.state.numpy()[0]),
-            first_update=lambda: int(self.optimizer.iterations.numpy()),
-            shuffle=shuffle,
-            endless=steps_per_epoch is not None,
-        )
+
+        def order() -> Iterator[np.ndarray]:
+            return blocks.index_blocks(
+                rows=len(x),
+                batch_size=batch_size,
+                updates_per_block=per_call,
+                seed=int(self.seed_generator.state.numpy()[0]),
+                first_update=int(self.optimizer.iterations.numpy()),
+                shuffle=shuffle,
+                endless=steps_per_epoch is not None,
+            )
+
         try:
             run = self._run_function("indices", len(x) if batch_size == len(x) else None)
-            return self._fit_blocks(run, dataset, per_call, updates, steps_per_epoch=updates, **common)
+            runner = blocks.BlockRunner(run, per_call, updates, order)
+            return self._fit_blocks(runner, blocks.ticks(), per_call, steps_per_epoch=updates, **common)
         finally:
             self._resident.clear()
 
@@ -160,13 +164,13 @@ class FittingModel(ContrastiveModel):
             # Keras counts the elements of what it is given: tell it the number of updates instead, pass by pass.
             dataset = dataset.repeat()
             steps_per_epoch = updates
-        run = self._run_function("batches")
-        return self._fit_blocks(run, dataset, per_call, updates, steps_per_epoch=steps_per_epoch, **common)
+        runner = blocks.BlockRunner(self._run_function("batches"), per_call, updates)
+        return self._fit_blocks(runner, dataset, per_call, steps_per_epoch=steps_per_epoch, **common)
 
     def _fit_blocks(
-        self, run: Any, dataset: tf.data.Dataset, per_call: int, updates: int | None, **arguments: Any
+        self, runner: blocks.BlockRunner, dataset: tf.data.Dataset, per_call: int, **arguments: Any
     ) -> keras.callbacks.History:
-        self._runner = blocks.BlockRunner(run, per_call, updates)
+        self._runner = runner
         self.steps_per_execution = per_call
         try:
             with _readable_errors():
