@@ -88,10 +88,21 @@ def uniform(
     >>> bool(tf.reduce_all(uniform(key, 0, [3, 4]) == uniform(key, 0, [3, 4])))
     True
     """
+    draw = tf.cast(draw, tf.uint32)
+    if all(isinstance(n, int) for n in shape):
+        return tf.cast(_traced_uniform(key, draw, tuple(shape)), dtype)
+    return tf.cast(_uniform(key, draw, shape), dtype)
+
+
+def _uniform(key: tf.Tensor, draw: tf.Tensor, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
     count = math.prod(shape) if all(isinstance(n, int) for n in shape) else tf.reduce_prod(tf.stack(shape))
     index = tf.bitcast(tf.reshape(tf.range(count, dtype=tf.int32), shape), tf.uint32)
-    first, second = words_of(key, tf.cast(draw, tf.uint32))
-    return tf.cast(unit_interval(mix(mix(index ^ first) + second)), dtype)
+    first, second = words_of(key, draw)
+    return unit_interval(mix(mix(index ^ first) + second))
+
+
+# Some hundred operations, which are a good part of an update's graph: traced once for each shape, not at each draw.
+_traced_uniform = tf.function(_uniform, autograph=False)
 
 
 def unit_interval(bits: tf.Tensor) -> tf.Tensor:
