@@ -50,14 +50,18 @@ class DivergenceGuard(keras.callbacks.Callback):
             now: whether it is time or not.
 
         Raises:
-            DivergenceError: if a parameter is not finite. All variables are then what they were at the last look.
+            DivergenceError: if a parameter is not finite, in an ensemble one of each member. All variables are then
+                what they were at the last look.
         """
         if not now and time.monotonic() - self._last < SECONDS_BETWEEN_LOOKS:
             return
-        culprits = [variable.name for variable in self.model.trainable_variables if not _is_finite(variable.value)]
-        if not culprits:
+        # Members of an ensemble do not touch each other: it goes on as long as one of them is sound.
+        members = len(getattr(self.model, "replicas", ()))
+        finite = {v.name: _is_finite(v.value, members) for v in self.model.trainable_variables}
+        if bool(tf.reduce_any(tf.reduce_all(tf.stack(list(finite.values())), axis=0))):
             self._keep()
             return
+        culprits = [name for name, value in finite.items() if not bool(tf.reduce_all(value))]
         reached = int(self.model.optimizer.iterations.numpy())
         for variable, copy in zip(self._variables(), self._copies, strict=True):
             variable.assign(copy)
@@ -78,5 +82,6 @@ class DivergenceGuard(keras.callbacks.Callback):
         self._last = time.monotonic()
 
 
-def _is_finite(value: tf.Tensor) -> bool:
-    return bool(tf.reduce_all(tf.math.is_finite(value)))
+def _is_finite(value: tf.Tensor, members: int) -> tf.Tensor:
+    """Whether all numbers are finite, for each index of the first ``members`` axes."""
+    return tf.reduce_all(tf.math.is_finite(value), axis=list(range(members, value.shape.rank)))

@@ -60,3 +60,17 @@ def test_ordinary_training_is_left_alone():
         callbacks=keras.callbacks.CallbackList([], model=rbm, add_history=True, epochs=3),
     )
     assert len(history.history["loss"]) == 3
+
+
+def test_an_ensemble_goes_on_while_one_member_is_sound():
+    def fit(rates):
+        ensemble = tf_wcd.RBMEnsemble(4, learning_rates=rates, visible_type="gaussian", seed=0)
+        ensemble.compile(keras.optimizers.SGD(1.0))
+        ensemble.fit(X, batch_size=20, epochs=5, verbose=0)
+        return ensemble
+
+    kernels = fit([100.0, 0.001]).kernel.numpy()
+    assert not np.isfinite(kernels[0]).all()
+    assert np.isfinite(kernels[1]).all()
+    with pytest.raises(tf_wcd.DivergenceError):
+        fit([100.0, 200.0])
