@@ -66,7 +66,7 @@ def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
     chosen = [paper.METHODS[name] for name in methods]
     return [
         Cell(problem, method, parameters)
-        for parameters, weighted in (("paper", False), ("own", True), ("paper", True))
+        for parameters, weighted in (("paper", False), ("paper", True), ("own", True))
         for problem in problems
         for method in chosen
         if method.weighted == weighted
