@@ -15,7 +15,7 @@ STEPS = (1, 2, 5, 10)
 HIDDEN = (100, 200, 500, 1000)
 
 
-def measure(updates: int = 10) -> dict[str, tuple[list[int], list[float]]]:
+def measure(updates: int = 150) -> dict[str, tuple[list[int], list[float]]]:
     """Seconds of a WCD update of a 784-unit visible layer, along each axis with the others held."""
     x = mnist_sized(2000)
     cases = {("batch size", n): fitting(x, 300, "wcd", 1, updates, n) for n in BATCHES}

@@ -133,3 +133,28 @@ def product_floor(batch: int, visible: int, hidden: int, updates: int) -> Callab
             np.matmul(x.T, h, out=gradient)
 
     return run
+
+
+def compiled_products(batch: int, visible: int, hidden: int, updates: int) -> Callable[[], Any]:
+    """The same products as XLA computes them in an update, merged into three, and nothing else."""
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    W, x, h = (
+        tf.constant(rng.random(shape, dtype="float32"))
+        for shape in ((visible, hidden), (2 * batch, visible), (batch, hidden))
+    )
+
+    @tf.function(jit_compile=True, autograph=False)
+    def run(kernel: tf.Tensor, x: tf.Tensor, h: tf.Tensor) -> Any:
+        def step(i: tf.Tensor, h: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            on_visible = tf.matmul(h, kernel, transpose_b=True)  # hidden to visible
+            on_hidden = tf.matmul(x + 1e-30 * h[0, 0], kernel)  # data and points to hidden; h keeps it inside the loop
+            gradient = tf.matmul(x, on_hidden, transpose_a=True)
+            return i + 1, on_hidden[:batch], on_visible, gradient
+
+        # All results go round, so that no part of a product is left out.
+        start = [0, h, tf.zeros([batch, visible]), tf.zeros([visible, hidden])]
+        return tf.while_loop(lambda i, *_: i < updates, step, start)
+
+    return lambda: run(W, x, h)[-1].numpy()

@@ -19,7 +19,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| work | ours | compared with | its figure | ratio | target | met |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         ours, other = (_time(r.get(name)) for name in ("ours_us", "other_us"))
-        met = "yes" if r["met"] else "**no**"
+        met = {True: "yes", False: "**no**", None: ""}[r["met"]]
         lines.append(f"| {r['work']} | {ours} | {r['other']} | {other} | {r['ratio']:.2f} | {r['target']} | {met} |")
     return "\n".join(lines)
 

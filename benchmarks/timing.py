@@ -71,6 +71,11 @@ def row(work: str, ours: float, other: str, theirs: float, target: float, at_mos
     }
 
 
+def part_row(work: str, ours: float, other: str, theirs: float) -> dict[str, Any]:
+    """A line of the table that explains another one: our time over that of a part of the work; nothing is aimed at."""
+    return {**row(work, ours, other, theirs, 1.0, at_most=True), "target": "", "met": None}
+
+
 def limit_row(work: str, value: float, limit: float, what: str) -> dict[str, Any]:
     """A line of the table for a figure of our own that must not be larger than a limit."""
     return {"work": work, "other": what, "ratio": value, "target": f"<= {limit:g}", "met": bool(value <= limit)}

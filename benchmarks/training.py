@@ -12,7 +12,7 @@ import numpy as np
 
 import tf_wcd
 from benchmarks import peers
-from benchmarks.timing import interleaved, row
+from benchmarks.timing import interleaved, part_row, row
 
 
 def fitting(
@@ -59,12 +59,15 @@ def large_layer(updates: int = 100) -> list[dict]:
     cases["rbms"] = peers.rbms_updates(x, 500, 1, updates, 100, True), updates
     cases["sklearn"] = peers.sklearn_updates(x[:5000], 500, 100)
     cases["floor"] = peers.product_floor(100, 784, 500, updates), updates
+    cases["products"] = peers.compiled_products(100, 784, 500, updates), updates
     times = interleaved(cases, repetitions=5)
     work = "784 x 500, batch 100, "
     return [
         row(work + "WPCD_1", times["wpcd"], f"rbms PCD_1 ({threads} threads)", times["rbms"], 2.2),
         row(work + "WPCD_1", times["wpcd"], "scikit-learn PCD_1, float32", times["sklearn"], 2.0),
         row(work + "WPCD_1", times["wpcd"], "floor: the five products", times["floor"], 1.35, at_most=True),
+        part_row(work + "products alone in XLA", times["products"], "floor: the five products", times["floor"]),
+        part_row(work + "WPCD_1", times["wpcd"], "products alone in XLA", times["products"]),
         row(work + "WPCD_1", times["wpcd"], "PCD_1 (ours)", times["pcd"], 1.05, at_most=True),
         row(work + "WCD_1", times["wcd"], "CD_1 (ours)", times["cd"], 1.05, at_most=True),
     ]

@@ -14,6 +14,8 @@ def test_ratios_and_targets():
     slower = timing.row("work", 2e-3, "floor", 1e-3, 1.35, at_most=True)
     assert (slower["ratio"], slower["met"], slower["target"]) == (pytest.approx(2), False, "<= 1.35")
     assert timing.limit_row("memory", 0.5, 1, "1 GB")["met"]
+    part = timing.part_row("work", 2e-3, "a part of it", 1e-3)
+    assert (part["ratio"], part["met"], part["target"]) == (pytest.approx(2), None, "")
 
 
 def test_interleaved_medians_are_per_unit():
