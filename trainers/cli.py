@@ -67,6 +67,9 @@ def _train_dbn_flags() -> None:
     flags.DEFINE_integer("train_size", None, "Number of training images; all if not given.", lower_bound=100)
     flags.DEFINE_integer("seeds", 5, "Seeds of the comparison with few labels.", lower_bound=1)
     flags.DEFINE_integer("seed", 0, "Seed of everything else.")
+    flags.DEFINE_bool(
+        "validation", False, "Hold out the last 10,000 training images and measure on them, not on the test images."
+    )
     flags.DEFINE_float("width", 1.0, "Width of the hidden layers, as a part of the full one.", lower_bound=0.001)
     flags.DEFINE_integer("verbose", 2, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
 
@@ -81,6 +84,7 @@ def _train_dbn() -> int:
         seeds=FLAGS.seeds,
         seed=FLAGS.seed,
         width=FLAGS.width,
+        validation=FLAGS.validation,
     )
     dbn.run(FLAGS.out, FLAGS.parts, settings, FLAGS.verbose)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -26,6 +27,7 @@ class Settings:
         seed: seed of everything else.
         width: the hidden layers are this much of their full width (1 but in short trials).
         batch_size: images in a batch.
+        validation: hold out the last 10,000 training images and measure on them, not on the test images.
     """
 
     epochs: int = 10
@@ -35,6 +37,7 @@ class Settings:
     seed: int = 0
     width: float = 1.0
     batch_size: int = 100
+    validation: bool = False
 
     def units(self, *full: int) -> list[int]:
         return [max(2, round(self.width * n)) for n in full]
@@ -45,6 +48,8 @@ class Data:
 
     def __init__(self, settings: Settings) -> None:
         (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist")
+        if settings.validation:
+            (x, x_test), (y, y_test) = np.split(x, [-10_000]), np.split(y, [-10_000])
         size = settings.train_size
         self.x, self.y = x[:size], y[:size].astype("int32")
         self.x_test, self.y_test = x_test[:size], y_test[:size].astype("int32")
@@ -61,7 +66,7 @@ class Data:
 def make_dbn(
     units: list[int],
     hidden: str,
-    phases: list[str],
+    phases: Sequence[str | tf_wcd.NegativePhase],
     rate: float,
     updates: list[int],
     seed: int,
@@ -109,7 +114,7 @@ def pretrained(
     *,
     units: list[int],
     hidden: str,
-    phases: list[str],
+    phases: Sequence[str | tf_wcd.NegativePhase],
     rate: float,
     epochs: list[int],
     seed: int,

@@ -202,6 +202,23 @@ def test_autoencoder_unrolls_the_stack(visible, share, tmp_path):
         np.testing.assert_allclose(dbn.autoencoder().get_layer("encoder")(X), dbn(X), rtol=1e-4)
 
 
+@pytest.mark.parametrize("unit", ["bernoulli", "spin"])
+def test_a_linear_code_is_the_field_of_the_top_units(unit):
+    dbn = de.make_dbn((5, 4, 3), unit)
+    p, q = (bf.parameters_of(rbm) for rbm in dbn.rbms)
+    model = dbn.autoencoder(linear_code=True)
+    code = bf.hidden_mean(p, X, unit) @ q.W + q.c
+    np.testing.assert_allclose(model.get_layer("encoder")(X), code, rtol=1e-4, atol=1e-5)
+    # Near zero the decoder takes the field for what the bounded code would be, and no further away does.
+    small = 0.05 * np.eye(3, dtype="float32")
+    bounded = 1 / (1 + np.exp(-small)) if unit == "bernoulli" else np.tanh(small)
+    usual = dbn.autoencoder().get_layer("decoder")
+    np.testing.assert_allclose(model.get_layer("decoder")(small), usual(bounded), atol=1e-4)
+    assert np.abs(model.get_layer("decoder")(100 * small) - usual(bounded)).max() > 0.01
+    with pytest.raises(ValueError, match="Received: share=True and linear_code=True"):
+        dbn.autoencoder(share=True, linear_code=True)
+
+
 def test_no_autoencoder_of_labels():
     with pytest.raises(ValueError, match="no place for labels"):
         de.make_dbn((5, 4, 3), labels=2).autoencoder()

@@ -178,7 +178,7 @@ def test_a_stack_samples_its_top_and_passes_down(tmp_path):
     lower, upper = small_rbm(n_v=4, n_h=3, seed=1), small_rbm("bernoulli", "spin", n_v=3, n_h=2, seed=2)
     export_machines([lower.machine(), upper.machine()], tmp_path / "m", gibbs_steps=200, max_rows=40_000)
     served = signatures(tmp_path / "m")
-    assert set(served) == {"serving_default", "sample", "gibbs", "encode"}
+    assert set(served) == {"serving_default", "sample", "gibbs", "clamp", "encode"}
     states, p = visible_distribution(parameters_of(upper), "bernoulli", "spin")
     below = parameters_of(lower)
     truth = p @ conditional(states @ below.W.T + below.b, "bernoulli", space("bernoulli", 4))

@@ -296,19 +296,21 @@ class DBN(UpDownModel):
         self._require_built()
         return networks.classifier(self, num_classes, share, dropout)
 
-    def autoencoder(self, share: bool = False) -> keras.Model:
+    def autoencoder(self, share: bool = False, linear_code: bool = False) -> keras.Model:
         """A Keras model that encodes data to the top hidden units and decodes them, unrolled from the RBMs.
 
         Args:
             share: use the weights of the RBMs themselves, upwards and downwards the same, instead of copies that are
                 free to differ.
+            linear_code: the code is c + W x, what the top hidden units feel, instead of their expectations in a
+                bounded range. The decoder starts from the expectations' linear part. Only for copies.
 
         Returns:
             A model from ``[batch, visible units]`` to the same, not compiled. If the weights are copies, its layers
             ``encoder`` and ``decoder`` are models too.
         """
         self._require_built()
-        return networks.autoencoder(self, share)
+        return networks.autoencoder(self, share, linear_code)
 
     # Helpers
 
@@ -342,6 +344,56 @@ class DBN(UpDownModel):
         return key_of(top.next() if seed is None else tf.constant([int(seed), 0], tf.int64))
 
     # Saving
+
+    def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
+        """Writes a SavedModel that TF-Serving serves, with signatures for samples and codes.
+
+        | signature | inputs | outputs |
+        |---|---|---|
+        | `sample`, also `serving_default` | `seed` int64 | `visible`, `probability` |
+        | `gibbs` | `visible`, `seed`, `steps` int32 | `visible`, `probability` |
+        | `clamp` | `visible`, `mask` (1 where a unit is held), `seed`, `steps` | `visible`, `probability` |
+        | `encode` | `visible` | `hidden` |
+
+        `sample` is Gibbs sampling in the top RBM and one pass down. `gibbs` draws a pass up from the given data, does
+        ``steps`` Gibbs steps in the top RBM, and passes down once. `clamp` goes round ``steps`` times: a pass up, one
+        Gibbs step in the top RBM, a pass down, and the held units are put back. This fills in the rest of a picture,
+        but only approximately: the pass up is the model's guess at its hidden units, not their true distribution, so
+        not even endless rounds give the exact conditional distribution. (For a single RBM `clamp` is exact.) `encode`
+        is the model called on data.
+
+        Labels are drawn along with the other units of the top RBM and are not part of answers; `gibbs` and `clamp`
+        start from a random label. `free_energy` and `log_prob` are missing: neither can be computed for a stack
+        (`tf_wcd.evaluation.variational_bound` is a lower bound on log-probabilities).
+
+        A row's answer depends on that row alone: with the same seed it is the same, bit for bit, in any batch and on
+        any replica. `probability` is that of the upper state given the layer above; for Gaussian units it is the mean.
+
+        Args:
+            filepath: folder to write; it must not exist, or be empty.
+            format: `"tf_saved_model"` as described here; Keras' other formats hold the model's call alone.
+            **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, means of the top RBM's visible
+                units, labels included, or states whose means these chains start from (those that the top RBM was
+                trained on if not given); ``max_steps`` (10000), the most steps that a request may ask for;
+                ``max_rows`` (10000), the most rows in a batch; ``warmup`` (True), whether to include requests that warm
+                a server up.
+
+        Example:
+
+        >>> import tempfile
+        >>> dbn = DBN([tf_wcd.RBMLayer(5, seed=0), tf_wcd.RBMLayer(4, seed=1)])
+        >>> dbn.build((None, 6))
+        >>> path = tempfile.mkdtemp()
+        >>> dbn.export(path, gibbs_steps=10)
+        >>> served = tf.saved_model.load(path).signatures["sample"]
+        >>> served(seed=tf.constant([1, 2], tf.int64))["visible"].shape
+        TensorShape([2, 6])
+        """
+        if format != "tf_saved_model":
+            return super().export(filepath, format=format, **kwargs)
+        from tf_wcd.export.layer_facts import export_dbn
+
+        return export_dbn(self, filepath, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "layers": [keras.saving.serialize_keras_object(rbm) for rbm in self.rbms]}

@@ -49,18 +49,32 @@ def _labelled_classifier(dbn: DBN, num_classes: int, dropout: float) -> keras.Mo
     return keras.Model(inputs, LabelLogits(dbn.rbms[-1], name="logits")(outputs), name="classifier")
 
 
-def autoencoder(dbn: DBN, share: bool) -> keras.Model:
+def autoencoder(dbn: DBN, share: bool, linear_code: bool = False) -> keras.Model:
     """See `DBN.autoencoder`."""
     if dbn.classes:
         raise ValueError("An autoencoder has no place for labels. Received: a DBN with labelled visible units on top")
+    if share and linear_code:
+        raise ValueError("A linear code goes with copies of the weights. Received: share=True and linear_code=True")
     if share:
         return TiedAutoencoder(dbn.rbms, name="autoencoder")
-    encoder = keras.Sequential([keras.Input((dbn.num_visible,)), *map(upward, dbn.rbms)], name="encoder")
+    up = [upward(rbm) for rbm in dbn.rbms]
     kernels = [*(np.asarray(machine.kernel) for machine in dbn.generative_machines()), dbn.rbms[-1].kernel.numpy()]
     layers = [downward(rbm, kernel) for rbm, kernel in zip(dbn.rbms, kernels, strict=True)]
+    if linear_code:
+        _make_linear(up[-1], layers[-1], dbn.rbms[-1].hidden_unit)
+    encoder = keras.Sequential([keras.Input((dbn.num_visible,)), *up], name="encoder")
     decoder = keras.Sequential([keras.Input((dbn.rbms[-1].units,)), *reversed(layers)], name="decoder")
     inputs = keras.Input((dbn.num_visible,), name="visible")
     return keras.Model(inputs, decoder(encoder(inputs)), name="autoencoder")
+
+
+def _make_linear(encode: keras.layers.Dense, decode: keras.layers.Dense, unit: Unit) -> None:
+    """Makes the code the field of its units, and the decoder that of the linear part of their mean around field 0."""
+    low, high = unit.mean(tf.constant([-1e-2, 1e-2])).numpy()
+    middle, slope = 0.5 * (low + high), (high - low) / 2e-2
+    encode.activation = keras.activations.linear
+    kernel, bias = decode.get_weights()
+    decode.set_weights([slope * kernel, bias + middle * kernel.sum(axis=0)])
 
 
 def upward(rbm: RBMLayer) -> keras.layers.Dense:

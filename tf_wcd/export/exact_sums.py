@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.export.filled_labels import FilledLabels
 from tf_wcd.machine import Machine
 from tf_wcd.row_random import column_uniform, row_uniform
-from tf_wcd.units import Unit
+from tf_wcd.units import Labelled, Unit
 
 LANES = 16
 # The coarsest steps of the parameters that single precision may have; chains of models with larger weights run in
@@ -29,6 +31,8 @@ COARSEST = -14
 BINARY_STEP, BINARY_LIMIT = -24, 1.0
 REAL_STEP, REAL_LIMIT = -16, 1024.0
 BASE_ENERGY_STEP = -24
+# Steps of the weights of labels, and of expectations weighted with them.
+LABEL_STEP = -40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,9 @@ class ExactSumMachine(tf.Module):
     """One RBM, as a part of a SavedModel.
 
     Attributes:
-        num_visible, num_hidden: numbers of units, without those that fill up.
+        num_visible, num_hidden: numbers of units, without those that fill up and without labels.
+        labels: number of labels beside the visible units. They are columns of their own behind them, filled up too.
+        unit_name: kind of the visible units.
         real: whether the visible units are real-valued.
         limit: largest magnitude of a visible state.
         wide: the parameters in double precision, for visible states that may be anything in the units' range.
@@ -75,9 +81,11 @@ class ExactSumMachine(tf.Module):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
-        self.num_visible, self.num_hidden = machine.num_visible, machine.num_hidden
-        self.visible, self.hidden = _filled_up(machine.visible, self.num_visible), machine.hidden
-        self.real = machine.visible.values is None
+        self.labels = machine.visible.classes if isinstance(machine.visible, Labelled) else 0
+        self.num_visible, self.num_hidden = machine.num_visible - self.labels, machine.num_hidden
+        self.visible, self.hidden = self._filled_up(machine.visible), machine.hidden
+        self.unit_name = machine.visible.base if isinstance(machine.visible, Labelled) else machine.visible.name
+        self.real = self.visible.values is None
         self.limit = REAL_LIMIT if self.real else BINARY_LIMIT
         self._state_step = REAL_STEP if self.real else BINARY_STEP
         kernel, visible_bias, hidden_bias = (
@@ -99,10 +107,10 @@ class ExactSumMachine(tf.Module):
         self._cumulant_step = _step(self.num_hidden * (hidden_bound + 1), 53)
 
     def _parameters(self, arrays: tuple[np.ndarray, ...], step: int, dtype: str) -> Parameters:
-        rows, columns = _fill(self.num_visible), _fill(self.num_hidden)
+        columns = _fill(self.num_hidden)
         rounded = [np.ldexp(np.rint(np.ldexp(array, -step)), step).astype(dtype) for array in arrays]
-        kernel = np.pad(rounded[0], [[0, rows], [0, columns]])
-        values = kernel, kernel.T, np.pad(rounded[1], [0, rows]), np.pad(rounded[2], [0, columns])
+        kernel = self.laid_out(np.pad(rounded[0], [[0, 0], [0, columns]]))
+        values = kernel, kernel.T, self.laid_out(rounded[1]), np.pad(rounded[2], [0, columns])
         variables = [tf.Variable(value, trainable=False) for value in values]
         self._keep = [*getattr(self, "_keep", []), *variables]  # a SavedModel holds what attributes lead to
         return Parameters(variables[0], variables[1], variables[2], variables[3], step)
@@ -112,10 +120,28 @@ class ExactSumMachine(tf.Module):
         """The type that chains run in."""
         return self.chain.kernel.dtype
 
+    @property
+    def own_width(self) -> int:
+        """Columns of the visible units with those that fill them up, labels aside."""
+        return self.num_visible + _fill(self.num_visible)
+
+    def laid_out(self, values: np.ndarray, filler: float = 0.0) -> np.ndarray:
+        """What belongs to the visible units and labels, along the first axis, with the units that fill up."""
+        parts = [values[: self.num_visible], values[self.num_visible :]] if self.labels else [values]
+        rest = [[0, 0]] * (values.ndim - 1)
+        return np.concatenate([np.pad(p, [[0, _fill(len(p))], *rest], constant_values=filler) for p in parts])
+
+    def _filled_up(self, unit: Unit) -> Any:
+        """The unit type with its parameters for the units that fill up."""
+        if isinstance(unit, Labelled):
+            return FilledLabels(unit, self.own_width, self.labels + _fill(self.labels))
+        log_variance = getattr(unit, "_log_variance", None)
+        return unit if log_variance is None else unit.bind({"log_variance": self.laid_out(np.asarray(log_variance))})
+
     # States and fields of chains, filled up with units without weights
 
     def states(self, visible: tf.Tensor) -> tf.Tensor:
-        """Visible states of requests, filled up, in double precision and in whole steps."""
+        """Visible states of requests without labels, filled up, in double precision and in whole steps."""
         wide = tf.pad(tf.cast(visible, tf.float64), [[0, 0], [0, _fill(self.num_visible)]])
         return _snap(wide, self._state_step)
 
@@ -140,7 +166,8 @@ class ExactSumMachine(tf.Module):
     def sample_visible_columns(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
         if self.real:  # these units have parameters of their own, along rows
             return tf.transpose(self.sample_visible(tf.transpose(field), keys, draw))
-        return self.visible.sample(field, self._uniform_columns(keys, draw, field))
+        uniform = self._uniform_columns(keys, draw, field)
+        return self.visible.sample(field, uniform, axis=0) if self.labels else self.visible.sample(field, uniform)
 
     def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
         return tf.cast(column_uniform(keys, draw, field.shape[0]), field.dtype)
@@ -168,8 +195,20 @@ class ExactSumMachine(tf.Module):
         return tf.cast(visible, tf.float32)[:, : self.num_visible]
 
     def expected_hidden(self, visible: tf.Tensor) -> tf.Tensor:
-        """E[h | x] for `states`, filled up, in double precision."""
-        return self.hidden.mean(self.wide.hidden_field(visible))
+        """E[h | x] for `states`, filled up, in double precision. Labels are summed over: sum_y P(y | x) E[h | x, y]."""
+        if not self.labels:
+            return self.hidden.mean(self.wide.hidden_field(visible))
+        rows = slice(self.own_width, self.own_width + self.labels)
+        without = tf.matmul(visible, self.wide.kernel[: self.own_width]) + self.wide.hidden_bias
+        fields = without[:, None, :] + self.wide.kernel[rows]
+        cumulants = _snap(self.hidden.cumulant(fields)[:, :, : self.num_hidden], self._cumulant_step)
+        logits = tf.reduce_sum(cumulants, axis=-1) + self.wide.visible_bias[rows]
+        shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)
+        filled = tf.pad(shifted, [[0, 0], [0, _fill(self.labels)]], constant_values=-np.inf)
+        weights = _snap(tf.exp(filled), LABEL_STEP)
+        weights /= tf.reduce_sum(weights, axis=-1, keepdims=True)
+        expected = weights[:, : self.labels, None] * self.hidden.mean(fields)
+        return tf.reduce_sum(_snap(expected, LABEL_STEP), axis=1)
 
     def free_energy(self, visible: tf.Tensor) -> tf.Tensor:
         """F(x) for `states`, float64 ``[rows]``."""
@@ -194,9 +233,3 @@ def _snap(values: tf.Tensor, step: int) -> tf.Tensor:
 
 def _fill(units: int) -> int:
     return -units % LANES
-
-
-def _filled_up(unit: Unit, count: int) -> Unit:
-    """The unit type with its parameters for the units that fill up."""
-    log_variance = getattr(unit, "_log_variance", None)
-    return unit if log_variance is None else unit.bind({"log_variance": np.pad(log_variance, [0, _fill(count)])})

@@ -1,4 +1,4 @@
-"""What an `RBMLayer` gives to its export: its machine, the start of its chains, and how it was trained."""
+"""What an `RBMLayer` or a `DBN` gives to its export: machines, the start of the chains, and how it was trained."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tf_wcd.export.saved_model import export_machines
+from tf_wcd.units import Labelled
 
 if TYPE_CHECKING:
+    from tf_wcd.dbn.model import DBN
     from tf_wcd.layer import RBMLayer
 
 
@@ -16,10 +18,28 @@ def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> 
     """Writes one layer: see `RBMLayer.export`."""
     if rbm.replicas:
         raise ValueError("Members of an ensemble are exported one by one: `ensemble.member(i).export(path)`.")
+    if isinstance(rbm.visible_unit, Labelled):
+        raise ValueError(
+            "An RBM with labels is exported as a Deep Belief Network of one layer: `tf_wcd.DBN([rbm]).export(path)`. "
+            f"Received: visible_type={rbm.visible_unit.name!r}"
+        )
     machine = rbm.machine()
     if start is None:
         start = known_means(rbm)
     export_machines([machine], path, start=start, facts={"training": training_summary(rbm)}, **kwargs)
+
+
+def export_dbn(dbn: DBN, path: Any, start: Any = None, **kwargs: Any) -> None:
+    """Writes a stack: see `DBN.export`."""
+    facts = {"training": [training_summary(rbm) for rbm in dbn.rbms], "up_down": dbn.untied}
+    export_machines(
+        dbn.machines(),
+        path,
+        start=known_means(dbn.rbms[-1]) if start is None else start,
+        facts=facts,
+        generative=dbn.generative_machines() if dbn.untied else None,
+        **kwargs,
+    )
 
 
 def known_means(rbm: RBMLayer) -> np.ndarray | None:

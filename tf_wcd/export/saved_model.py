@@ -13,6 +13,7 @@ import tensorflow as tf
 from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
+from tf_wcd.dbn.passes import number_of_labels
 from tf_wcd.evaluation import exact
 from tf_wcd.export.signatures import ServedModel
 from tf_wcd.export.warmup import write_warmup
@@ -32,19 +33,23 @@ def export_machines(
     start: Any = None,
     facts: dict[str, Any] | None = None,
     warmup: bool = True,
+    generative: Sequence[Machine] | None = None,
 ) -> None:
-    """Writes RBMs, the first one nearest to the data, as one SavedModel: see `tf_wcd.RBMLayer.export`.
+    """Writes RBMs, the first one nearest to the data, as one SavedModel: see `export` of `tf_wcd.RBMLayer` and `DBN`.
 
     Args:
-        machines: one RBM, or several: then the last one is sampled, and its visible units are passed down.
+        machines: one RBM, or several: then the last one is sampled, and its visible units are passed down. Its visible
+            units may have labels beside them, which are drawn with the others and left out of answers.
         path: folder to write; it must not exist, or be empty.
         gibbs_steps: steps of the chains of the signature `sample`.
         max_steps: the most steps that a request to `gibbs` or `clamp` may ask for.
         max_rows: the most rows in one batch.
-        start: means of the last RBM's visible units at the start of `sample`'s chains, ``[units]``, or states whose
-            means are taken, ``[n, units]``; the middle of their range if not given.
+        start: means of the last RBM's visible units (labels included) at the start of `sample`'s chains, ``[units]``,
+            or states whose means are taken, ``[n, units]``; the middle of their range if not given.
         facts: further facts for the metadata.
         warmup: write requests that TF-Serving runs before it answers with this model.
+        generative: the RBMs below the last one as they generate data, where their weights downwards are not those
+            upwards.
 
     Example:
 
@@ -68,16 +73,17 @@ def export_machines(
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
     for lower, upper in itertools.pairwise(machines):
-        if lower.num_hidden != upper.num_visible:
+        if lower.num_hidden != upper.num_visible - number_of_labels(upper):
             raise ValueError(
                 "Each RBM must have as many visible units as the one below it has hidden units. "
                 f"Received: {lower.num_hidden} hidden units below {upper.num_visible} visible units"
             )
+    labels = number_of_labels(machines[-1])
     log_partition = None
-    if len(machines) == 1 and exact.smaller_side(machines[0])[1] <= exact.MAX_UNITS:
+    if len(machines) == 1 and not labels and exact.smaller_side(machines[0])[1] <= exact.MAX_UNITS:
         log_partition = float(exact.log_partition_of(machines[0]).numpy())
     means = _means(start, machines[-1])
-    model = ServedModel(machines, int(gibbs_steps), int(max_steps), int(max_rows), means, log_partition)
+    model = ServedModel(machines, int(gibbs_steps), int(max_steps), int(max_rows), means, log_partition, generative)
     functions = model.functions()
     signatures = {DEFAULT_SIGNATURE: functions["sample"], **functions}
     tf.saved_model.save(model, str(path), signatures=signatures)
@@ -85,10 +91,11 @@ def export_machines(
     record = {
         "tf_wcd": __version__,
         "tensorflow": tf.__version__,
-        "visible_units": machines[0].num_visible,
+        "visible_units": model.machines[0].num_visible,
         "hidden_units": [machine.num_hidden for machine in machines],
-        "visible_type": machines[0].visible.name,
+        "visible_type": model.machines[0].unit_name,
         "hidden_type": [machine.hidden.name for machine in machines],
+        "labels": labels,
         "log_partition": log_partition,
         "gibbs_steps": int(gibbs_steps),
         "max_steps": int(max_steps),
@@ -114,8 +121,11 @@ def read_facts(path: str | Path) -> dict[str, Any]:
 
 
 def _means(start: Any, machine: Machine) -> np.ndarray:
+    labels = number_of_labels(machine)
     if start is None:
-        return np.full([machine.num_visible], machine.visible.midpoint)
+        means = np.full([machine.num_visible], machine.visible.midpoint)
+        means[len(means) - labels :] = 1 / max(labels, 1)
+        return means
     means = np.asarray(start, "float64")
     means = means.mean(0) if means.ndim == 2 and len(means) else means
     if means.shape != (machine.num_visible,) or not np.isfinite(means).all():

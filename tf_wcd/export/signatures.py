@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.export import chains
-from tf_wcd.export.exact_sums import LANES, ExactSumMachine
+from tf_wcd.export.exact_sums import ExactSumMachine
 from tf_wcd.machine import Machine
 from tf_wcd.row_random import row_keys
 
@@ -31,6 +31,7 @@ class ServedModel(tf.Module):
         max_rows: the most rows in a batch.
         start: means of the last RBM's visible units at the start of `sample`'s chains.
         log_partition: exact log Z, if it is known (of a single RBM).
+        generative: the RBMs below the last one as they generate data, where that is not as they read them.
     """
 
     def __init__(
@@ -41,9 +42,12 @@ class ServedModel(tf.Module):
         max_rows: int,
         start: np.ndarray,
         log_partition: float | None = None,
+        generative: Sequence[Machine] | None = None,
     ) -> None:
         super().__init__()
         self.machines = [ExactSumMachine(machine) for machine in machines]
+        below = self.machines[:-1] if generative is None else [ExactSumMachine(machine) for machine in generative]
+        self.downward = [*below, self.machines[-1]]
         self.sample_steps, self.max_steps, self.max_rows = sample_steps, max_steps, max_rows
         self.log_partition = log_partition
         top = self.machines[-1]
@@ -51,9 +55,7 @@ class ServedModel(tf.Module):
             low, high = top.visible.values  # type: ignore[misc]
             margin = MARGIN * (high - low)
             start = np.clip(start, low + margin, high - margin)
-        filled = np.full([top.num_visible + -top.num_visible % LANES], top.visible.midpoint)
-        filled[: top.num_visible] = start
-        self.start = tf.Variable(filled, trainable=False, dtype=tf.float64)
+        self.start = tf.Variable(top.laid_out(start, top.visible.midpoint), trainable=False, dtype=tf.float64)
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The signatures by name."""
@@ -62,10 +64,10 @@ class ServedModel(tf.Module):
         table: dict[str, tuple[Callable[..., Any], list[tuple[str, tf.DType]]]] = {
             "sample": (self.sample, [seed]),
             "gibbs": (self.gibbs, [visible, seed, steps]),
+            "clamp": (self.clamp if self.single else self.clamp_stack, [visible, mask, seed, steps]),
             "encode": (self.encode, [visible]),
         }
-        if len(self.machines) == 1:
-            table["clamp"] = (self.clamp, [visible, mask, seed, steps])
+        if self.single:
             table["free_energy"] = (self.free_energy, [visible])
             if self.log_partition is not None:
                 table["log_prob"] = (self.log_prob, [visible])
@@ -78,6 +80,11 @@ class ServedModel(tf.Module):
             )
             for name, (function, arguments) in table.items()
         }
+
+    @property
+    def single(self) -> bool:
+        """Whether the model is one RBM, whose visible units are the data and nothing else."""
+        return len(self.machines) == 1 and not self.machines[0].labels
 
     def input_shapes(self) -> dict[str, list[int]]:
         """Shape of each input, -1 for the rows."""
@@ -93,24 +100,22 @@ class ServedModel(tf.Module):
         drawn = chains.run_chain(
             top, top.chain.hidden_field(start), self.sample_steps, row_keys(seed, chains.SAMPLE_CHAIN)
         )
-        return self._answer(chains.pass_down(self.machines, drawn, seed))
+        return self._answer(chains.pass_down(self.downward, drawn, seed))
 
     def gibbs(self, visible: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
         visible, seed, steps = self._chain_inputs(visible, seed, steps)
-        field = chains.pass_up(self.machines, self.machines[0].states(visible), seed)
+        field = chains.pass_up(self.machines, self.machines[0].states(visible), seed, self._first_labels(seed))
         # A row of no steps is answered as it came, below.
         drawn = chains.run_chain(self.machines[-1], field, tf.maximum(steps, 1), row_keys(seed, chains.GIBBS_CHAIN))
         return self._or_unchanged(
-            visible, (steps == 0)[:, None], self._answer(chains.pass_down(self.machines, drawn, seed))
+            visible, (steps == 0)[:, None], self._answer(chains.pass_down(self.downward, drawn, seed))
         )
 
     def clamp(self, visible: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
         (machine,) = self.machines
-        visible, seed, steps = self._chain_inputs(visible, seed, steps)
-        mask = self._matrix("mask", mask, tf.shape(visible)[0])
-        mask = checked(mask, tf.reduce_all((mask == 0) | (mask == 1)), "mask must be 0 or 1: 1 where a unit is held")
+        visible, mask, seed, steps = self._clamp_inputs(visible, mask, seed, steps)
         states = machine.states(visible)
-        held = tf.pad(tf.cast(mask, states.dtype), [[0, 0], [0, states.shape[1] - machine.num_visible]])
+        held = _filled(mask, states)
         drawn = chains.run_chain(
             machine,
             machine.start_field(states),
@@ -118,6 +123,16 @@ class ServedModel(tf.Module):
             row_keys(seed, chains.GIBBS_CHAIN),
             held_field=machine.start_field(states * held),
             free=tf.cast(1.0 - held, machine.dtype),
+        )
+        return self._or_unchanged(visible, (mask == 1) | (steps == 0)[:, None], self._answer(drawn))
+
+    def clamp_stack(
+        self, visible: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        visible, mask, seed, steps = self._clamp_inputs(visible, mask, seed, steps)
+        states = self.machines[0].states(visible)
+        drawn = chains.fill_in(
+            self.machines, self.downward, states, _filled(mask, states) == 1, self._first_labels(seed), steps, seed
         )
         return self._or_unchanged(visible, (mask == 1) | (steps == 0)[:, None], self._answer(drawn))
 
@@ -142,8 +157,13 @@ class ServedModel(tf.Module):
         energy = machine.free_energy(machine.states(visible))
         return {"log_prob": tf.cast(-energy - self.log_partition, tf.float32)}
 
+    def _first_labels(self, seed: tf.Tensor) -> tf.Tensor | None:
+        """Labels at the start of a chain that begins with data: drawn in the proportions of `start`."""
+        top = self.machines[-1]
+        return chains.starting_states(top, self.start, seed)[:, top.own_width :] if top.labels else None
+
     def _answer(self, drawn: chains.Drawn) -> dict[str, tf.Tensor]:
-        machine = self.machines[0]
+        machine = self.downward[0]
         return {"visible": machine.trimmed(drawn.visible), "probability": machine.probability(drawn.field)}
 
     def _or_unchanged(
@@ -173,6 +193,14 @@ class ServedModel(tf.Module):
                 tf.reduce_max(steps),
             ),
         )
+
+    def _clamp_inputs(
+        self, visible: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        visible, seed, steps = self._chain_inputs(visible, seed, steps)
+        mask = self._matrix("mask", mask, tf.shape(visible)[0])
+        mask = checked(mask, tf.reduce_all((mask == 0) | (mask == 1)), "mask must be 0 or 1: 1 where a unit is held")
+        return visible, mask, seed, steps
 
     def _rows(self, name: str, values: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
         """A vector with one entry for each row."""
@@ -208,6 +236,11 @@ class ServedModel(tf.Module):
     def _bounded(self, values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         message = f"a batch may have at most {self.max_rows} rows, the limit set when the model was exported"
         return checked(values, rows <= self.max_rows, message, rows)
+
+
+def _filled(mask: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+    """The mask with columns for the units that fill up, which are not held, in the type of the states."""
+    return tf.pad(tf.cast(mask, states.dtype), [[0, 0], [0, states.shape[1] - mask.shape[1]]])
 
 
 def checked(values: tf.Tensor, condition: tf.Tensor, message: str, *received: tf.Tensor) -> tf.Tensor:
