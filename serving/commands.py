@@ -47,6 +47,8 @@ def write_sheet(samples: np.ndarray, path: str | Path) -> None:
     """One picture of all samples side by side; states that are no square are drawn as one row each."""
     from matplotlib import image
 
+    from tf_wcd.plots import picture_shape
+
     rows, cols = picture_shape(samples.shape[1])
     across = math.ceil(math.sqrt(len(samples) * rows / cols))
     down = math.ceil(len(samples) / across)
@@ -59,15 +61,3 @@ def write_sheet(samples: np.ndarray, path: str | Path) -> None:
         sheet[top : top + rows, left : left + cols] = picture
     zoom = max(1, 640 // max(sheet.shape))
     image.imsave(path, np.kron(sheet, np.ones([zoom, zoom])), cmap="gray", vmin=0, vmax=1)
-
-
-def picture_shape(units: int) -> tuple[int, int]:
-    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, or else one row.
-
-    Example:
-
-    >>> picture_shape(784), picture_shape(128), picture_shape(11)
-    ((28, 28), (8, 16), (1, 11))
-    """
-    rows = next(n for n in range(math.isqrt(units), 0, -1) if units % n == 0)
-    return rows, units // rows
