@@ -42,6 +42,7 @@ def _as_before():
 @pytest.mark.usefixtures("_as_before")
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TF_WCD_DATA", raising=False)
     text = page.read_text()
     names = {}
     for match in BLOCK.finditer(text):
