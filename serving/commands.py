@@ -34,13 +34,18 @@ def sample(
     except grpc.RpcError as error:
         raise ValueError(f"{server} answered {error.code().name}: {error.details()}") from None
     print(f"{len(samples)} samples of {samples.shape[1]} units from {server}, mean {samples.mean():.4f}")
+    keep_samples(samples, png, npy)
+    return samples
+
+
+def keep_samples(samples: np.ndarray, png: str, npy: str) -> None:
+    """Writes samples as a picture, as an array, as both or not at all."""
     if png:
         write_sheet(samples, png)
         print(f"Picture: {png}")
     if npy:
         np.save(npy, samples)
         print(f"Array: {npy}")
-    return samples
 
 
 def write_sheet(samples: np.ndarray, path: str | Path) -> None:
