@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow lint format bench docs dist clean
 
 demo: .venv/installed
 	$(BIN)/wcd demo
@@ -25,6 +25,16 @@ format: .venv/installed
 
 bench: .venv/installed-bench
 	$(BIN)/python -m benchmarks
+
+# The pages, in build/site. Any warning is an error.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# Wheel and sdist in dist/, and the wheel tried in an environment with nothing else.
+dist: .venv/installed
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist
+	$(BIN)/python tests/try_wheel.py dist
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

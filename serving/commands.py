@@ -34,18 +34,25 @@ def sample(
     except grpc.RpcError as error:
         raise ValueError(f"{server} answered {error.code().name}: {error.details()}") from None
     print(f"{len(samples)} samples of {samples.shape[1]} units from {server}, mean {samples.mean():.4f}")
+    keep_samples(samples, png, npy)
+    return samples
+
+
+def keep_samples(samples: np.ndarray, png: str, npy: str) -> None:
+    """Writes samples as a picture, as an array, as both or not at all."""
     if png:
         write_sheet(samples, png)
         print(f"Picture: {png}")
     if npy:
         np.save(npy, samples)
         print(f"Array: {npy}")
-    return samples
 
 
 def write_sheet(samples: np.ndarray, path: str | Path) -> None:
     """One picture of all samples side by side; states that are no square are drawn as one row each."""
     from matplotlib import image
+
+    from tf_wcd.plots import picture_shape
 
     rows, cols = picture_shape(samples.shape[1])
     across = math.ceil(math.sqrt(len(samples) * rows / cols))
@@ -59,15 +66,3 @@ def write_sheet(samples: np.ndarray, path: str | Path) -> None:
         sheet[top : top + rows, left : left + cols] = picture
     zoom = max(1, 640 // max(sheet.shape))
     image.imsave(path, np.kron(sheet, np.ones([zoom, zoom])), cmap="gray", vmin=0, vmax=1)
-
-
-def picture_shape(units: int) -> tuple[int, int]:
-    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, or else one row.
-
-    Example:
-
-    >>> picture_shape(784), picture_shape(128), picture_shape(11)
-    ((28, 28), (8, 16), (1, 11))
-    """
-    rows = next(n for n in range(math.isqrt(units), 0, -1) if units % n == 0)
-    return rows, units // rows

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
@@ -123,3 +125,28 @@ def image_sheet(
     if title:
         axes.set_title(title)
     return figure
+
+
+def picture_shape(units: int) -> tuple[int, int]:
+    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, or else one row.
+
+    Example:
+
+    >>> picture_shape(784), picture_shape(128), picture_shape(11)
+    ((28, 28), (8, 16), (1, 11))
+    """
+    rows = next(n for n in range(math.isqrt(units), 0, -1) if units % n == 0)
+    return rows, units // rows
+
+
+def pixels(figure: Figure) -> np.ndarray:
+    """The figure as it would be saved: uint8 ``[height, width, 3]``.
+
+    Example:
+
+    >>> pixels(image_sheet(np.eye(4), shape=(2, 2))).shape[-1]
+    3
+    """
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +26,8 @@ class Seen(Protocol):
 class Checkpoints(keras.callbacks.Callback):
     """Saves runs in the middle now and then, so that they go on where they were stopped.
 
-    The model is written first and what was seen along the way last: a pair without the second is not there yet.
+    The model is written first and what was seen along the way last: a pair without the second is not there yet. On
+    Ctrl-C the epoch is finished and saved before `KeyboardInterrupt` is raised; a second Ctrl-C stops at once.
     """
 
     def __init__(self, stem: Path, seen: Seen) -> None:
@@ -31,6 +35,25 @@ class Checkpoints(keras.callbacks.Callback):
         self.stem, self.seen = stem, seen
         self._last = self._start = time.monotonic()
         self._seconds_before = 0.0
+        self._stopping = False
+        self._handler: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._stop)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._release()
+
+    def _stop(self, *_: Any) -> None:
+        self._stopping = True
+        self._release()
+        print("\nStopping after this epoch, to save it (Ctrl-C again: at once)", file=sys.stderr, flush=True)
+
+    def _release(self) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+            self._handler = None
 
     def seconds(self) -> float:
         """Time spent in all, the stretches before interruptions included."""
@@ -46,7 +69,7 @@ class Checkpoints(keras.callbacks.Callback):
         return None, 0
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
+        if not self._stopping and time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
             return
         self._last = time.monotonic()
         earlier = self._files()
@@ -59,6 +82,8 @@ class Checkpoints(keras.callbacks.Callback):
         aside.rename(path)
         for file in earlier:
             file.unlink()
+        if self._stopping:
+            raise KeyboardInterrupt(f"saved in {self.stem.parent}")
 
     def _files(self) -> list[Path]:
         return list(self.stem.parent.glob(f"{self.stem.name}.*"))

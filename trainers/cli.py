@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from absl import app, flags
+from absl import flags
 
 from trainers import paper
 
@@ -15,6 +19,9 @@ from trainers import paper
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 FLAGS = flags.FLAGS
+
+# An exit code, or what a command has found, for `--json`.
+Outcome = int | dict[str, Any]
 
 
 def _demo_flags() -> None:
@@ -25,11 +32,11 @@ def _demo_flags() -> None:
     flags.DEFINE_integer("verbose", 1, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
 
 
-def _demo() -> int:
+def _demo() -> Outcome:
     from trainers import demo
 
-    demo.run(FLAGS.out, FLAGS.epochs, FLAGS.problem, FLAGS.seed, FLAGS.verbose)
-    return 0
+    kl = demo.run(FLAGS.out, FLAGS.epochs, FLAGS.problem, FLAGS.seed, FLAGS.verbose)
+    return {"kl": kl, "out": FLAGS.out}
 
 
 def _reproduce_flags() -> None:
@@ -50,7 +57,7 @@ def _reproduce_flags() -> None:
     flags.DEFINE_bool("tuner", False, "Let KerasTuner run the selection (needs the extra `tune`).")
 
 
-def _reproduce() -> int:
+def _reproduce() -> Outcome:
     from trainers import reproduce
 
     work = reproduce.Work(Path(FLAGS.out), FLAGS.problems, FLAGS.methods, FLAGS.full_grid, FLAGS.tuner, FLAGS.minutes)
@@ -74,7 +81,7 @@ def _train_dbn_flags() -> None:
     flags.DEFINE_integer("verbose", 2, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
 
 
-def _train_dbn() -> int:
+def _train_dbn() -> Outcome:
     from trainers import dbn
 
     settings = dbn.Settings(
@@ -86,8 +93,7 @@ def _train_dbn() -> int:
         width=FLAGS.width,
         validation=FLAGS.validation,
     )
-    dbn.run(FLAGS.out, FLAGS.parts, settings, FLAGS.verbose)
-    return 0
+    return {"records": dbn.run(FLAGS.out, FLAGS.parts, settings, FLAGS.verbose)}
 
 
 def _train_small_flags() -> None:
@@ -108,7 +114,7 @@ def _train_small_flags() -> None:
     flags.DEFINE_integer("seed", 0, "Seed.")
 
 
-def _train_small() -> int:
+def _train_small() -> Outcome:
     from trainers import one_run
     from trainers.settings import Settings
 
@@ -124,8 +130,7 @@ def _train_small() -> int:
         FLAGS.updates,
         FLAGS.batch_size,
     )
-    one_run.run_small(settings, FLAGS.seeds, FLAGS.seed, Path(FLAGS.out))
-    return 0
+    return {"records": one_run.run_small(settings, FLAGS.seeds, FLAGS.seed, Path(FLAGS.out))}
 
 
 def _train_images_flags() -> None:
@@ -141,14 +146,13 @@ def _train_images_flags() -> None:
     flags.DEFINE_enum("units", "bernoulli", ["bernoulli", "spin"], "Units of both layers.")
 
 
-def _train_images() -> int:
+def _train_images() -> Outcome:
     from trainers import one_run
     from trainers.large_sets import ImageSettings
 
     method = f"WPCD, ESS >= {100 * FLAGS.minimum_ess:g}%" if FLAGS.minimum_ess else FLAGS.method
     settings = ImageSettings(FLAGS.data, method, FLAGS.units, FLAGS.centered, FLAGS.learning_rate, FLAGS.epochs)
-    one_run.run_images(settings, Path(FLAGS.out))
-    return 0
+    return {"record": one_run.run_images(settings, Path(FLAGS.out))}
 
 
 def _export_flags() -> None:
@@ -158,16 +162,47 @@ def _export_flags() -> None:
     flags.DEFINE_integer("keep", None, "Number of newest versions to keep.", lower_bound=1)
 
 
-def _export() -> int:
+def _export() -> Outcome:
     from serving import commands
 
-    commands.export_model(FLAGS.model, FLAGS.base_path, FLAGS.gibbs_steps, FLAGS.keep)
-    return 0
+    return {"path": str(commands.export_model(FLAGS.model, FLAGS.base_path, FLAGS.gibbs_steps, FLAGS.keep))}
+
+
+def _evaluate_flags() -> None:
+    from tf_wcd.datasets import IMAGES, SMALL
+
+    flags.DEFINE_string("model", None, "File saved by Keras, as model.keras.", required=True)
+    flags.DEFINE_enum("data", None, [*SMALL, *IMAGES], "The small problem or the set of images.", required=True)
+    flags.DEFINE_integer("chains", 100, "Chains of annealing, for models too large for exact sums.", lower_bound=2)
+    flags.DEFINE_integer("temperatures", 1000, "Temperatures of annealing.", lower_bound=2)
+    flags.DEFINE_integer("seed", 0, "Seed of the estimates.")
+
+
+def _evaluate() -> Outcome:
+    from trainers import evaluate
+
+    return evaluate.evaluate(FLAGS.model, FLAGS.data, FLAGS.chains, FLAGS.temperatures, FLAGS.seed)
+
+
+def _bench_flags() -> None:
+    flags.DEFINE_list("parts", "", "Which measurements; all if not given.")
+
+
+def _bench() -> Outcome:
+    import importlib.util
+    import subprocess
+
+    if importlib.util.find_spec("benchmarks") is None:
+        raise ValueError("The measurements are not installed with the package: run this in a clone of the repository.")
+    command = [sys.executable, "-m", "benchmarks", *FLAGS.parts]
+    return min(subprocess.run(command, stdout=sys.stderr if FLAGS.json else None).returncode, 1)
 
 
 def _sample_flags() -> None:
     flags.DEFINE_string("server", "localhost:8500", "host:port of gRPC.")
-    flags.DEFINE_string("model_name", "default", "Name of the model.")
+    flags.DEFINE_string("model_name", "default", "Name of the model on the server.")
+    flags.DEFINE_string("model", "", "File saved by Keras to sample from here, instead of asking a server.")
+    flags.DEFINE_integer("gibbs_steps", 1000, "With --model: steps of the chains.", lower_bound=1)
     flags.DEFINE_integer("count", 64, "Number of samples.", lower_bound=1)
     flags.DEFINE_integer("seed", None, "Seed; new samples each time if not given.")
     flags.DEFINE_string("png", "", "Picture to write.")
@@ -175,11 +210,19 @@ def _sample_flags() -> None:
     flags.DEFINE_float("timeout", 60.0, "Seconds for each request.", lower_bound=0.0)
 
 
-def _sample() -> int:
+def _sample() -> Outcome:
     from serving import commands
 
-    commands.sample(FLAGS.server, FLAGS.model_name, FLAGS.count, FLAGS.seed, FLAGS.png, FLAGS.npy, FLAGS.timeout)
-    return 0
+    if FLAGS.model:
+        from trainers import evaluate
+
+        samples = evaluate.sample_saved(FLAGS.model, FLAGS.count, FLAGS.gibbs_steps, FLAGS.seed)
+        commands.keep_samples(samples, FLAGS.png, FLAGS.npy)
+    else:
+        samples = commands.sample(
+            FLAGS.server, FLAGS.model_name, FLAGS.count, FLAGS.seed, FLAGS.png, FLAGS.npy, FLAGS.timeout
+        )
+    return {"samples": samples.tolist()}
 
 
 def _serve(arguments: Sequence[str]) -> int:
@@ -194,7 +237,7 @@ OTHER_COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
 }
 
 # Name of each command, of one word or two: what it does, its flags, and the function.
-COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
+COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], Outcome]]] = {
     "demo": (
         "Train CD_1 and WCD_1 on a small problem and compare them with the truth (about 1 minute).",
         _demo_flags,
@@ -222,8 +265,49 @@ COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], int]]] = {
         _train_dbn,
     ),
     "export": ("Publish a saved model as the next version that a server picks up.", _export_flags, _export),
-    "sample": ("Ask a server for samples.", _sample_flags, _sample),
+    "sample": ("Draw samples, from a server or from a saved model (seconds).", _sample_flags, _sample),
+    "evaluate": (
+        "Say how good a saved model is on a data set: exactly where that can be done (seconds), else by annealed "
+        "importance sampling in both directions (a minute for 784 x 500 units).",
+        _evaluate_flags,
+        _evaluate,
+    ),
+    "bench": (
+        "Measure against peers, as `make bench` does (about 15 minutes; needs the extra `bench`).",
+        _bench_flags,
+        _bench,
+    ),
 }
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "demo": ("wcd demo", "wcd demo --problem=BS09 --epochs=20 --out=demo"),
+    "reproduce": (
+        "wcd reproduce --stage=table --minutes=60",
+        "wcd reproduce --stage=table --problems=BS09,BS16 --methods=CD_1,WCD_1",
+        "wcd reproduce --stage=report",
+    ),
+    "train small": (
+        "wcd train small --problem=BS16 --method=wcd --hidden=32 --updates=200000",
+        "wcd train small --problem=P08 --method=wcd --gibbs_steps=10 --hidden=40 --variance=1 --seeds=5 --json",
+    ),
+    "train images": (
+        "wcd train images --data=mnist --method=PCD --epochs=20",
+        "wcd train images --data=ocr_letters --method=WPCD --minimum_ess=0.5",
+    ),
+    "train dbn": ("wcd train dbn --parts=classifier", "wcd train dbn --parts=generation --epochs=6 --out=dbn"),
+    "export": ("wcd export --model=demo/wcd.keras --base_path=models/rbm --keep=3",),
+    "sample": (
+        "wcd sample --server=localhost:8500 --model_name=rbm --count=64 --png=sheet.png",
+        "wcd sample --model=demo/wcd.keras --count=1000 --npy=samples.npy",
+    ),
+    "evaluate": (
+        "wcd evaluate --model=demo/wcd.keras --data=BS16",
+        "wcd evaluate --model=digits.keras --data=mnist --temperatures=10000 --json",
+    ),
+    "bench": ("wcd bench", "wcd bench --parts=training,likelihood"),
+}
+# Commands that keep their work as they go: the same command goes on where it was.
+RESUMABLE = ("train small", "train images", "train dbn", "reproduce")
 
 
 def usage() -> str:
@@ -231,7 +315,9 @@ def usage() -> str:
     lines += [f"  {name:<12} {entry[0]}" for name, entry in (*COMMANDS.items(), *OTHER_COMMANDS.items())]
     lines += [
         "",
-        "wcd COMMAND --help lists a command's flags.",
+        "wcd COMMAND --help lists a command's flags, with examples.",
+        "With --json a command writes one JSON object to standard output.",
+        "Exit codes: 0 fine, 1 failure, 2 wrong usage, 130 stopped by Ctrl-C.",
         "",
         "example:",
         "  wcd demo --problem=BS09 --epochs=20 --out=demo",
@@ -239,38 +325,64 @@ def usage() -> str:
     return "\n".join(lines)
 
 
+def help_of(name: str, flag_names: Sequence[str]) -> str:
+    """What ``wcd NAME --help`` shows."""
+    lines = [f"usage: wcd {name} [flags]", "", COMMANDS[name][0], "", "flags:"]
+    for flag in (FLAGS[flag] for flag in flag_names):
+        lines += [f"  --{flag.name}={flag.default}", f"      {flag.help}"]
+    lines += ["", "examples:", *(f"  {example}" for example in EXAMPLES[name])]
+    return "\n".join(lines)
+
+
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Runs a command whose flags have been read; returns its exit code."""
+    # With --json, standard output has the result and nothing else.
+    aside = contextlib.redirect_stdout(sys.stderr) if FLAGS.json else contextlib.nullcontext()
+    try:
+        with aside:
+            outcome = COMMANDS[name][2]()
+    except (ArithmeticError, OSError, RuntimeError, ValueError) as error:
+        print(f"wcd {name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nwcd {name}: stopped.", file=sys.stderr)
+        if name in RESUMABLE:
+            again = shlex.join(["wcd", *name.split(), *arguments])
+            print(f"What was done is kept in {FLAGS.out}. To go on where it was: {again}", file=sys.stderr)
+        return 130
+    code = outcome if isinstance(outcome, int) else 0
+    if FLAGS.json:
+        print(json.dumps({"exit_code": code} if isinstance(outcome, int) else outcome))
+    return code
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the ``wcd`` command."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
+        print(usage(), file=sys.stdout if arguments else sys.stderr)
         sys.exit(0 if arguments else 2)
     if arguments[0] in OTHER_COMMANDS:
         sys.exit(OTHER_COMMANDS[arguments[0]][1](arguments[1:]))
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
-    name, arguments = " ".join(arguments[:words]), arguments[words - 1 :]
+    name, arguments = " ".join(arguments[:words]), arguments[words:]
     if name not in COMMANDS:
         print(f"wcd: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
         sys.exit(2)
-    text, define_flags, command = COMMANDS[name]
     before = set(FLAGS)
-    define_flags()
-    if any(argument in ("-h", "-help", "--help") for argument in arguments[1:]):
-        print(f"usage: wcd {name} [flags]\n\n{text}\n\nflags:")
-        for flag in (FLAGS[flag] for flag in FLAGS if flag not in before):
-            print(f"  --{flag.name}={flag.default}\n      {flag.help}")
+    COMMANDS[name][1]()
+    flags.DEFINE_bool("json", False, "Write one JSON object to standard output, and everything else to standard error.")
+    if any(argument in ("-h", "-help", "--help") for argument in arguments):
+        print(help_of(name, [flag for flag in FLAGS if flag not in before]))
         sys.exit(0)
-
-    def run(rest: list[str]) -> int:
-        if len(rest) > 1:
-            raise app.UsageError(f"Unexpected arguments: {' '.join(rest[1:])}")
-        try:
-            return command()
-        except ValueError as error:
-            print(f"wcd {name}: {error}", file=sys.stderr)
-            return 1
-
-    app.run(run, argv=[f"wcd {name}", *arguments[1:]])
+    try:
+        rest = FLAGS([f"wcd {name}", *arguments])[1:]
+        if rest:
+            raise flags.Error(f"Unexpected arguments: {' '.join(rest)}")
+    except flags.Error as error:
+        print(f"wcd {name}: {error}\nSee wcd {name} --help.", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(run_command(name, arguments))
 
 
 if __name__ == "__main__":

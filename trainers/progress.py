@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Any, TextIO
@@ -26,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """Keeps one line up to date on a terminal; writes a line every half minute elsewhere.
+    """Keeps one line up to date on a terminal; writes one at the beginning and every half minute elsewhere.
 
     Args:
         title: what is being trained.
@@ -48,7 +49,8 @@ class ProgressLine(keras.callbacks.Callback):
         self.title, self.epochs, self.updates_per_epoch, self.monitor = title, epochs, updates_per_epoch, monitor
         self.stream = stream or sys.stdout
         self._interval = 0.2 if self.stream.isatty() else 30.0
-        self._start = self._last = time.monotonic()
+        self._start = time.monotonic()
+        self._last = -math.inf  # the first epoch is shown at once
         self._first_epoch: int | None = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

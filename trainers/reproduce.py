@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -103,9 +104,16 @@ def _run_jobs(stage: str, work: Work, jobs: int) -> int:
     ]
     # Small models gain nothing from several threads: each process keeps to one.
     environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    workers = [subprocess.Popen(command, env=environment) for _ in range(jobs)]
+    # In sessions of their own: Ctrl-C reaches this process alone, which tells each of them once.
+    workers = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(jobs)]
     try:
         return max(worker.wait() for worker in workers)
+    except KeyboardInterrupt:
+        for worker in workers:
+            worker.send_signal(signal.SIGINT)
+        for worker in workers:
+            worker.wait()  # until it has saved its work
+        raise
     finally:
         for worker in workers:
             worker.terminate()

@@ -13,9 +13,10 @@ from matplotlib import image
 import serving
 from serving import client as client_module
 from serving.client import AsyncSamplerClient, SamplerClient, row_seeds
-from serving.commands import picture_shape, write_sheet
+from serving.commands import write_sheet
 from tests.serving.conftest import N_H, N_V
 from tests.tf_wcd.served import signatures, small_rbm
+from tf_wcd.plots import picture_shape
 
 
 @pytest.fixture

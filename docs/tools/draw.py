@@ -1,0 +1,96 @@
+"""The pictures of the pages: ``python docs/tools/draw.py plots`` and ``python docs/tools/draw.py tensorboard``.
+
+The second trains on MNIST and needs Chromium; each takes about a minute on 2 cores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import keras
+import numpy as np
+from matplotlib import image
+
+import tf_wcd
+from tf_wcd import plots
+from trainers import demo
+
+IMAGES = Path(__file__).parents[1] / "images"
+EPOCHS = 50
+
+
+def draw_plots() -> None:
+    """Every function of `tf_wcd.plots` on Bars and Stripes: curves, probabilities, samples, filters."""
+    states, probabilities = tf_wcd.datasets.load("BS16")
+    curves, models = {}, {}
+    for phase in ("cd", "wcd"):
+        rbm, history = demo.train("BS16", phase, EPOCHS, seed=0, verbose=0)
+        updates = [(epoch + 1) * demo.UPDATES_PER_EPOCH for epoch, _, _ in history]
+        curves[f"{phase.upper()}_1"] = updates, [kl for _, kl, _ in history]
+        models[f"{phase.upper()}_1"] = np.exp(tf_wcd.evaluation.log_prob(rbm, 2 * states - 1))
+    samples = (rbm.sample(40, gibbs_steps=500, seed=0).numpy() + 1) / 2
+    sheets = [
+        plots.compare_training(probabilities, curves, models, "compare_training: Bars and Stripes, 32 hidden spins"),
+        plots.image_sheet(samples, (4, 4), columns=20, title="image_sheet: samples of WCD_1"),
+        plots.image_sheet(rbm.kernel.numpy().T, (4, 4), columns=16, signed=True, title="image_sheet: filters of WCD_1"),
+    ]
+    rows = [plots.pixels(sheet) for sheet in sheets]
+    width = max(row.shape[1] for row in rows)
+    whole = [np.pad(row, ((10, 10), (0, width - row.shape[1]), (0, 0)), constant_values=255) for row in rows]
+    image.imsave(IMAGES / "plots.png", np.concatenate(whole))
+
+
+def draw_tensorboard() -> None:
+    """TensorBoard in a browser, after a short training on MNIST."""
+    browser = shutil.which("chromium") or sys.exit("This needs Chromium.")
+    (x, _), (test, _) = tf_wcd.datasets.load("mnist", binarize="stochastic", seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        rbm = tf_wcd.RBMLayer(128, negative_phase="pcd", centered=True, seed=0)
+        rbm.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(0.02, 3000, 0.0), momentum=0.5))
+        board = tf_wcd.callbacks.RBMTensorBoard(f"{folder}/logs/mnist", x[:20_000], test, gibbs_steps=500)
+        rbm.fit(x[:20_000], batch_size=100, epochs=15, callbacks=[board], verbose=0)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "tensorboard.main", f"--logdir={folder}/logs", f"--port={port}"]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            address = f"http://127.0.0.1:{port}/"
+            wait_for(address)
+            options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking".split()
+            options += ["--hide-scrollbars", "--window-size=1400,1350", "--virtual-time-budget=30000"]
+            picture = f"--screenshot={IMAGES / 'tensorboard.png'}"
+            command = [
+                browser,
+                *options,
+                f"--user-data-dir={folder}/browser",
+                picture,
+                f"{address}?darkMode=false&tagFilter=filters%7Csamples%7Cgap%7Cess%7Ckernel#timeseries",
+            ]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def wait_for(address: str, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(address).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    {"plots": draw_plots, "tensorboard": draw_tensorboard}[sys.argv[1]]()

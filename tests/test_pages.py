@@ -1,0 +1,108 @@
+"""The README and the pages of docs/: their code runs as it stands, their commands exist, their links lead somewhere."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from absl import flags
+
+from serving import options
+from tf_wcd import datasets
+from tf_wcd.negative_phases import NegativePhase
+from trainers import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+# The same code with less of it.
+SHORTER = {"epochs=10": "epochs=2", "epochs, updates = 10, 2000": "epochs, updates = 2, 500"}
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
+
+
+@pytest.fixture
+def _as_before():
+    """Pages add to what the library knows by name."""
+    tables = datasets.SMALL, datasets.IMAGES, NegativePhase.by_name
+    copies = [dict(table) for table in tables]
+    yield
+    for table, copy in zip(tables, copies, strict=True):
+        table.clear()
+        table.update(copy)
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+@pytest.mark.usefixtures("_as_before")
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TF_WCD_DATA", raising=False)
+    text = page.read_text()
+    names = {}
+    for match in BLOCK.finditer(text):
+        code = match[1]
+        for long, short in SHORTER.items():
+            code = code.replace(long, short)
+        # Line numbers of errors are those of the page.
+        before = text[: match.start(1)].count("\n")
+        exec(compile("\n" * before + code, name(page), "exec"), names)
+
+
+def commands(page):
+    """Lines that a reader is told to type, without their comments."""
+    lines = re.findall(r"^    ((?:wcd|make) .*)$", page.read_text(), re.MULTILINE)
+    lines += re.findall(r"^((?:wcd|make) .*)$", page.read_text(), re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def flags_of(command):
+    """Names of a command's flags."""
+    before = set(flags.FLAGS)
+    cli.COMMANDS[command][1]()
+    found = set(flags.FLAGS) - before
+    for flag in found:
+        delattr(flags.FLAGS, flag)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_exist(page):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for program, *words in commands(page):
+        if program == "make":
+            assert set(words) <= targets, words
+        elif words[0] == "serve":
+            _, unknown = options.parse(words[1:])
+            assert not unknown, words
+        else:
+            command = " ".join(word for word in words[:2] if not word.startswith("-"))
+            assert command in cli.COMMANDS, words
+            given = {word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
+            assert given <= flags_of(command), words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for link in LINK.findall(text):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+            assert anchor in slugs, link
+
+
+def test_the_two_commands_are_shown():
+    text = (ROOT / "README.md").read_text()
+    assert "make demo" in text
+    assert "make test" in text
