@@ -29,6 +29,7 @@ from serving.grpc_services import ModelService, PredictionService
 from serving.manager import ModelManager
 from serving.metrics import Metrics
 from serving.rest import RestServer
+from serving.unreadable import RefuseUnreadable
 
 MAX_MESSAGE = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
@@ -115,7 +116,9 @@ class Server:
             *flags.channel_arguments(options.grpc_channel_arguments),
         ]
         pool = futures.ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
-        server = grpc.server(pool, options=arguments, maximum_concurrent_rpcs=threads)
+        server = grpc.server(
+            pool, interceptors=[RefuseUnreadable()], options=arguments, maximum_concurrent_rpcs=threads
+        )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(self.core, self.metrics), server
         )
