@@ -22,16 +22,8 @@ def export_model(model: str, base_path: str, gibbs_steps: int | None = None, kee
     import tf_wcd  # noqa: F401 - registers the layers
     from serving.publish import publish
 
-    loaded = keras.models.load_model(model)
     arguments = {} if gibbs_steps is None else {"gibbs_steps": gibbs_steps}
-    try:
-        path = publish(loaded, base_path, keep=keep, **arguments)
-    except TypeError as error:
-        if not arguments or "gibbs_steps" not in str(error):
-            raise
-        raise ValueError(
-            f"A model of the class {type(loaded).__name__} has no Gibbs steps: leave the flag out"
-        ) from error
+    path = publish(keras.models.load_model(model), base_path, keep=keep, **arguments)
     print(f"Published: {path}")
     return path
 

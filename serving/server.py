@@ -27,6 +27,7 @@ from serving.batching import Batcher, BatchingParameters
 from serving.core import ServerCore
 from serving.grpc_services import ModelService, PredictionService
 from serving.manager import ModelManager
+from serving.memory import give_back_large_blocks
 from serving.metrics import Metrics
 from serving.rest import RestServer
 from serving.unreadable import RefuseUnreadable
@@ -172,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run_model_server(given)
     for argument in unknown:
         log.warning("The flag %s is not known here, and ignored", argument)
+    give_back_large_blocks()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

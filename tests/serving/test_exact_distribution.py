@@ -35,7 +35,7 @@ def trained(problem, hidden, negative_phase, learning_rate, stddev, updates, con
 
 
 def z_of(samples, exact):
-    return chi_square_z(np.bincount(index_of(np.concatenate(samples) > 0), minlength=len(exact)), exact)
+    return chi_square_z(np.bincount(index_of(np.concatenate(list(samples)) > 0), minlength=len(exact)), exact)
 
 
 @pytest.mark.parametrize(
