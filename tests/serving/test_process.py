@@ -12,6 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from serving import SamplerClient
+from serving.memory import give_back_large_blocks
 from serving.options import channel_arguments, model_server_arguments, parse
 from tests.serving.conftest import N_V, Connection, running
 from tests.serving.processes import ENVIRONMENT, free_port, serving_process
@@ -146,6 +147,10 @@ def test_the_real_program_gets_the_same_flags(tmp_path):
         capture_output=True, text=True, env={**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}, timeout=240,
     )  # fmt: skip
     assert result.stdout.split() == ["--model_base_path=/m", "--port=85", "--enable_batching", "--other=1"]
+
+
+def test_settings_of_the_c_library():
+    assert give_back_large_blocks() is (sys.platform == "linux")
 
 
 def test_flags():
