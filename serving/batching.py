@@ -22,13 +22,19 @@ from serving.servable import Servable
 
 @dataclasses.dataclass(frozen=True)
 class BatchingParameters:
-    """Settings, by their names in a ``--batching_parameters_file``."""
+    """Settings, by their names in a ``--batching_parameters_file``.
+
+    A batch has at most ``max_batch_size`` rows, and so has a request. With ``enable_large_batch_splitting`` a request
+    may have more rows than a batch: it is cut into parts, and a batch has at most ``max_execution_batch_size`` rows.
+    """
 
     max_batch_size: int = 1000
     batch_timeout_micros: int = 0
     max_enqueued_batches: int = 10
     num_batch_threads: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     allowed_batch_sizes: tuple[int, ...] = ()
+    enable_large_batch_splitting: bool = False
+    max_execution_batch_size: int = 0  # as many as max_batch_size
 
     def __post_init__(self) -> None:
         for name in ("max_batch_size", "max_enqueued_batches", "num_batch_threads"):
@@ -36,12 +42,22 @@ class BatchingParameters:
                 raise ValueError(f"{name} must be at least 1. Received: {getattr(self, name)}")
         if self.batch_timeout_micros < 0:
             raise ValueError(f"batch_timeout_micros must not be negative. Received: {self.batch_timeout_micros}")
-        sizes = self.allowed_batch_sizes
-        if sizes and (list(sizes) != sorted(set(sizes)) or sizes[-1] != self.max_batch_size or sizes[0] < 1):
+        if not 0 <= self.max_execution_batch_size <= self.max_batch_size:
             raise ValueError(
-                "allowed_batch_sizes must increase and end with max_batch_size. "
-                f"Received: {list(sizes)} with max_batch_size {self.max_batch_size}"
+                f"max_execution_batch_size must be from 1 to max_batch_size, {self.max_batch_size}. "
+                f"Received: {self.max_execution_batch_size}"
             )
+        sizes = self.allowed_batch_sizes
+        if sizes and (list(sizes) != sorted(set(sizes)) or sizes[-1] != self.batch_rows or sizes[0] < 1):
+            raise ValueError(
+                "allowed_batch_sizes must increase and end with the size of the largest batch. "
+                f"Received: {list(sizes)} for batches of up to {self.batch_rows} rows"
+            )
+
+    @property
+    def batch_rows(self) -> int:
+        """The most rows of a batch."""
+        return (self.enable_large_batch_splitting and self.max_execution_batch_size) or self.max_batch_size
 
     def padded(self, rows: int) -> int:
         return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
@@ -59,6 +75,15 @@ class Task:
         self.done = threading.Event()
         self.result: list[np.ndarray] | None = None
         self.error: Exception | None = None
+
+    def parts(self, rows: int) -> list[Task]:
+        """The task in pieces of at most so many rows."""
+        if self.rows <= rows:
+            return [self]
+        return [
+            Task(self.servable, {k: v[i : i + rows] for k, v in self.feeds.items()}, self.fetches, self.deadline)
+            for i in range(0, self.rows, rows)
+        ]
 
     def finish(self, result: list[np.ndarray] | None = None, error: Exception | None = None) -> None:
         self.result, self.error = result, error
@@ -107,19 +132,25 @@ class Batcher:
         if task.rows == 0:
             return servable.run(feeds, fetches, deadline)
         key = (id(servable), tuple(fetches), tuple((n, a.dtype.str, a.shape[1:]) for n, a in sorted(feeds.items())))
-        limit = self.parameters.max_enqueued_batches * self.parameters.max_batch_size
+        limit = self.parameters.max_enqueued_batches * self.parameters.batch_rows
         with self._changed:
             if self._stopping:
                 raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is shutting down")
-            queue = self._queues.setdefault(key, collections.deque())
-            if sum(waiting.rows for waiting in queue) + task.rows > limit:
+            waiting = sum(other.rows for other in self._queues.get(key, ()))
+            # A request that is alone may wait, however large: it would never get in otherwise.
+            if waiting and waiting + task.rows > limit:
                 raise ServingError(
                     grpc.StatusCode.UNAVAILABLE,
                     "The batch scheduling queue to which this task was submitted is full",
                 )
-            queue.append(task)
-            self._changed.notify()
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+            parts = task.parts(self.parameters.batch_rows)
+            self._queues.setdefault(key, collections.deque()).extend(parts)
+            self._changed.notify(len(parts))
+        results = [self._result(part) for part in parts]
+        return results[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*results, strict=True)]
+
+    def _result(self, task: Task) -> list[np.ndarray]:
+        timeout = None if task.deadline is None else max(0.0, task.deadline - time.monotonic())
         if not task.done.wait(timeout):
             raise deadline_exceeded()
         if task.error is not None:
@@ -156,7 +187,7 @@ class Batcher:
                 soonest = None
                 for key, queue in self._queues.items():
                     ready_at = max(queue[0].enqueued, free_since) + timeout
-                    full = sum(task.rows for task in queue) >= self.parameters.max_batch_size
+                    full = sum(task.rows for task in queue) >= self.parameters.batch_rows
                     if full or now >= ready_at or self._stopping:
                         return self._take(key, queue)
                     soonest = ready_at if soonest is None else min(soonest, ready_at)
@@ -167,7 +198,7 @@ class Batcher:
     def _take(self, key: Hashable, queue: collections.deque[Task]) -> list[Task]:
         batch: list[Task] = []
         rows = 0
-        while queue and rows + queue[0].rows <= self.parameters.max_batch_size:
+        while queue and rows + queue[0].rows <= self.parameters.batch_rows:
             task = queue.popleft()
             batch.append(task)
             rows += task.rows

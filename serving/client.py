@@ -27,7 +27,7 @@ from serving.tensors import to_array, to_proto
 
 # Bytes of an answer: gRPC's clients take 4 MB unless told otherwise.
 CHUNK_BYTES = 3 * 2**20
-MAX_CHUNK = 1000
+MAX_CHUNK = 1000  # rows: as many as servers with batching take unless told otherwise
 RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 _CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
@@ -63,10 +63,13 @@ class _Requests:
         label: str | None = None,
         timeout: float = 60.0,
         credentials: grpc.ChannelCredentials | None = None,
+        max_rows: int = MAX_CHUNK,
     ) -> None:
         if version is not None and label is not None:
             raise ValueError(f"Pass a version or a label, not both. Received: version={version!r}, label={label!r}")
-        self.address, self.timeout = address, float(timeout)
+        if isinstance(max_rows, bool) or int(max_rows) != max_rows or max_rows < 1:
+            raise ValueError(f"`max_rows` must be an integer of at least 1. Received: max_rows={max_rows!r}")
+        self.address, self.timeout, self.max_rows = address, float(timeout), int(max_rows)
         self._credentials = credentials
         self._spec = model_pb2.ModelSpec(name=model_name)
         if version is not None:
@@ -99,12 +102,11 @@ class _Requests:
         seeds = np.asarray(seed) if isinstance(seed, np.ndarray) else row_seeds(seed, len(rows))
         return {"visible": rows, "seed": seeds, "steps": np.broadcast_to(np.asarray(steps, "int32"), len(rows))}
 
-    @staticmethod
-    def chunks(count: int, width: int) -> Iterator[tuple[int, int]]:
+    def chunks(self, count: int, width: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each request."""
         if isinstance(count, bool) or int(count) != count or count < 1:
             raise ValueError(f"The number of samples must be an integer of at least 1. Received: {count!r}")
-        size = max(1, min(MAX_CHUNK, CHUNK_BYTES // (4 * width)))
+        size = max(1, min(self.max_rows, CHUNK_BYTES // (4 * width)))
         for first in range(0, int(count), size):
             yield first, min(size, int(count) - first)
 
@@ -154,6 +156,8 @@ class SamplerClient(_Requests):
         label: a version label to ask for instead.
         timeout: seconds for each request, all its attempts together.
         credentials: of gRPC, for a server with TLS.
+        max_rows: the most rows that `sample` asks for at once; not more than the ``max_batch_size`` of a server that
+            batches.
     """
 
     def __init__(self, address: str, model_name: str = "default", **kwargs: Any) -> None:

@@ -8,20 +8,35 @@ from pathlib import Path
 import numpy as np
 
 
-def export_model(model: str, base_path: str, gibbs_steps: int, keep: int | None) -> Path:
-    """Publishes a model that was saved by Keras as the next version of a folder."""
+def export_model(model: str, base_path: str, gibbs_steps: int | None = None, keep: int | None = None) -> Path:
+    """Publishes a model that was saved by Keras as the next version of a folder.
+
+    Args:
+        model: the file, of any Keras model; those of `tf_wcd` can be asked for samples.
+        base_path: folder of the versions.
+        gibbs_steps: passed on to the model's `export`, which has a number of its own if it is not given.
+        keep: see `serving.publish`.
+    """
     import keras
 
     import tf_wcd  # noqa: F401 - registers the layers
     from serving.publish import publish
 
-    path = publish(keras.models.load_model(model), base_path, keep=keep, gibbs_steps=gibbs_steps)
+    arguments = {} if gibbs_steps is None else {"gibbs_steps": gibbs_steps}
+    path = publish(keras.models.load_model(model), base_path, keep=keep, **arguments)
     print(f"Published: {path}")
     return path
 
 
 def sample(
-    server: str, model_name: str, count: int, seed: int | None, png: str, npy: str, timeout: float
+    server: str,
+    model_name: str,
+    count: int,
+    seed: int | None,
+    png: str,
+    npy: str,
+    timeout: float,
+    max_rows: int = 1000,
 ) -> np.ndarray:
     """Asks a server for samples, and writes them as a picture or an array."""
     import grpc
@@ -29,7 +44,7 @@ def sample(
     from serving.client import SamplerClient
 
     try:
-        with SamplerClient(server, model_name, timeout=timeout) as client:
+        with SamplerClient(server, model_name, timeout=timeout, max_rows=max_rows) as client:
             samples = client.sample(count, seed)
     except grpc.RpcError as error:
         raise ValueError(f"{server} answered {error.code().name}: {error.details()}") from None

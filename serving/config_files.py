@@ -17,7 +17,13 @@ from serving.batching import BatchingParameters
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _WRAPPED = {
-    "Int64": ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads"),
+    "Int64": (
+        "max_batch_size",
+        "batch_timeout_micros",
+        "max_enqueued_batches",
+        "num_batch_threads",
+        "max_execution_batch_size",
+    ),
     "String": ("thread_pool_name",),
     "Bool": ("enable_large_batch_splitting",),
 }
@@ -74,7 +80,8 @@ def read_models(path: str | Path) -> model_server_config_pb2.ModelServerConfig:
 def read_batching(path: str | Path) -> BatchingParameters:
     """A ``--batching_parameters_file``."""
     message = _parsed(path, _messages()["BatchingParameters"]())
-    given = {name: getattr(message, name).value for name in _WRAPPED["Int64"] if message.HasField(name)}
+    names = (*_WRAPPED["Int64"], *_WRAPPED["Bool"])
+    given = {name: getattr(message, name).value for name in names if message.HasField(name)}
     return BatchingParameters(**given, allowed_batch_sizes=tuple(message.allowed_batch_sizes))
 
 

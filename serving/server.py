@@ -27,8 +27,10 @@ from serving.batching import Batcher, BatchingParameters
 from serving.core import ServerCore
 from serving.grpc_services import ModelService, PredictionService
 from serving.manager import ModelManager
+from serving.memory import give_back_large_blocks
 from serving.metrics import Metrics
 from serving.rest import RestServer
+from serving.unreadable import RefuseUnreadable
 
 MAX_MESSAGE = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
@@ -115,7 +117,9 @@ class Server:
             *flags.channel_arguments(options.grpc_channel_arguments),
         ]
         pool = futures.ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
-        server = grpc.server(pool, options=arguments, maximum_concurrent_rpcs=threads)
+        server = grpc.server(
+            pool, interceptors=[RefuseUnreadable()], options=arguments, maximum_concurrent_rpcs=threads
+        )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(self.core, self.metrics), server
         )
@@ -169,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run_model_server(given)
     for argument in unknown:
         log.warning("The flag %s is not known here, and ignored", argument)
+    give_back_large_blocks()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

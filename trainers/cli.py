@@ -158,7 +158,9 @@ def _train_images() -> Outcome:
 def _export_flags() -> None:
     flags.DEFINE_string("model", None, "File saved by Keras, as model.keras.", required=True)
     flags.DEFINE_string("base_path", None, "Folder of the model's versions.", required=True)
-    flags.DEFINE_integer("gibbs_steps", 1000, "Steps of the chains of the signature `sample`.", lower_bound=1)
+    flags.DEFINE_integer(
+        "gibbs_steps", None, "Steps of the chains of the signature `sample`; 1000 if not given.", lower_bound=1
+    )
     flags.DEFINE_integer("keep", None, "Number of newest versions to keep.", lower_bound=1)
 
 
@@ -208,6 +210,9 @@ def _sample_flags() -> None:
     flags.DEFINE_string("png", "", "Picture to write.")
     flags.DEFINE_string("npy", "", "NumPy file to write.")
     flags.DEFINE_float("timeout", 60.0, "Seconds for each request.", lower_bound=0.0)
+    flags.DEFINE_integer(
+        "max_rows", 1000, "The most samples of one request; the server may have a limit.", lower_bound=1
+    )
 
 
 def _sample() -> Outcome:
@@ -220,7 +225,7 @@ def _sample() -> Outcome:
         commands.keep_samples(samples, FLAGS.png, FLAGS.npy)
     else:
         samples = commands.sample(
-            FLAGS.server, FLAGS.model_name, FLAGS.count, FLAGS.seed, FLAGS.png, FLAGS.npy, FLAGS.timeout
+            FLAGS.server, FLAGS.model_name, FLAGS.count, FLAGS.seed, FLAGS.png, FLAGS.npy, FLAGS.timeout, FLAGS.max_rows
         )
     return {"samples": samples.tolist()}
 

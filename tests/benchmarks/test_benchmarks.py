@@ -39,3 +39,12 @@ def test_report(tmp_path, monkeypatch):
 def test_brute_force_of_the_partition_benchmark():
     rbm = partition.model(6, 9)
     assert partition.brute_numpy(rbm) == pytest.approx(log_partition(rbm), rel=1e-9)
+
+
+def test_batching_is_measured_with_the_deploy_file_and_says_so():
+    from benchmarks import serving
+
+    assert serving.BATCHING.read_text().count("max_execution_batch_size { value: 32 }") == 1
+    text = serving.batching_settings()
+    assert "#" not in text
+    assert {"max_execution_batch_size=32", "batch_timeout_micros=40000", "num_batch_threads=1"} <= set(text.split(", "))

@@ -106,9 +106,9 @@ def running(base: Path | None, **options):
         server.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def connection(library, tmp_path_factory):
-    """One server for all tests of a module that do not change it: version 1 (label "stable") and 3 of `rbm`."""
+    """One server for all tests that do not change it: version 1 (label "stable") and 3 of `rbm`."""
     folder = tmp_path_factory.mktemp("served")
     put(library[0], folder / "rbm", 1)
     put(library[1], folder / "rbm", 3)

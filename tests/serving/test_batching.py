@@ -66,6 +66,43 @@ def test_rows_are_joined_padded_and_split():
     batcher.stop()
 
 
+def test_large_requests_are_cut_into_parts():
+    """Answers come back whole and in order; a request that alone is more than the queue holds still gets in."""
+    model, results = Echo(), []
+    batcher = Batcher(
+        BatchingParameters(
+            max_batch_size=100,
+            num_batch_threads=1,
+            max_enqueued_batches=2,
+            enable_large_batch_splitting=True,
+            max_execution_batch_size=8,
+            allowed_batch_sizes=(4, 8),
+        )
+    )
+    threads = [ask(batcher, model, [float(i) for i in range(21)], results)]
+    model.started.acquire()
+    waiting(batcher, 13)
+    threads.append(ask(batcher, model, [50.0, 51.0, 52.0], results))
+    waiting(batcher, 16)
+    full: list = []
+    ask(batcher, model, [5.0], full).join()
+    assert full[0][1].code == grpc.StatusCode.UNAVAILABLE
+    model.go.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(len(values) for values, _ in results) == [3, 21]
+    for values, answer in results:
+        np.testing.assert_array_equal(answer[0][:, 0], 2 * np.array(values))
+        np.testing.assert_array_equal(answer[1], values)
+    assert model.sizes == [8, 8, 8]  # the last part of 5 and the request of 3 are one batch
+    with pytest.raises(ServingError, match="larger than maximum input batch size 100"):
+        batcher.run(model, {"x": np.zeros([101, 1])}, ["a", "b"], None)
+    bad: list = []
+    ask(batcher, model, [float(i) for i in range(9)] + [-1.0], bad).join()
+    assert "a negative number" in bad[0][1].message
+    batcher.stop()
+
+
 def test_a_bad_request_fails_alone():
     model, results = Echo(), []
     batcher = Batcher(BatchingParameters(num_batch_threads=1))
@@ -142,6 +179,13 @@ def test_stop_finishes_what_is_waiting():
         {"batch_timeout_micros": -1},
         {"max_batch_size": 8, "allowed_batch_sizes": (4, 2, 8)},
         {"max_batch_size": 8, "allowed_batch_sizes": (4,)},
+        {"max_batch_size": 8, "max_execution_batch_size": 9},
+        {
+            "max_batch_size": 8,
+            "max_execution_batch_size": 4,
+            "enable_large_batch_splitting": True,
+            "allowed_batch_sizes": (4, 8),
+        },
     ],
 )
 def test_bad_parameters(arguments):

@@ -6,16 +6,19 @@ import subprocess
 import sys
 
 import grpc
+import keras
 import numpy as np
 import pytest
 from matplotlib import image
 
 import serving
 from serving import client as client_module
+from serving import commands
 from serving.client import AsyncSamplerClient, SamplerClient, row_seeds
 from serving.commands import write_sheet
-from tests.serving.conftest import N_H, N_V
+from tests.serving.conftest import N_H, N_V, running
 from tests.tf_wcd.served import signatures, small_rbm
+from tf_wcd.export.saved_model import read_facts
 from tf_wcd.plots import picture_shape
 
 
@@ -157,11 +160,26 @@ def test_commands(connection, tmp_path):
     assert image.imread(tmp_path / "sheet.png").ndim == 3
     with SamplerClient(f"127.0.0.1:{connection.port}", "rbm") as client:
         np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), client.sample(9, seed=5))
-    wrong = wcd("sample", server, "--model_name=x", "--count=9")
-    assert wrong.returncode == 1
-    assert "NOT_FOUND" in wrong.stderr
+    with pytest.raises(ValueError, match="NOT_FOUND"):
+        commands.sample(f"127.0.0.1:{connection.port}", "x", 9, seed=0, png="", npy="", timeout=10)
 
     small_rbm().save(tmp_path / "rbm.keras")
     result = wcd("export", f"--model={tmp_path}/rbm.keras", f"--base_path={tmp_path}/models/rbm", "--gibbs_steps=7")
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "models" / "rbm" / "1" / "saved_model.pb").exists()
+    assert read_facts(tmp_path / "models" / "rbm" / "1")["gibbs_steps"] == 7
+
+
+def test_any_model_with_an_export_method_is_published(tmp_path):
+    """A Keras model that is none of ours has an `export` of its own, which is left to its own settings."""
+    small_rbm().save(tmp_path / "rbm.keras")
+    commands.export_model(str(tmp_path / "rbm.keras"), str(tmp_path / "rbm"))
+    assert read_facts(tmp_path / "rbm" / "1")["gibbs_steps"] == 1000
+    dense = keras.Sequential([keras.Input([3]), keras.layers.Dense(2)])
+    dense.save(tmp_path / "dense.keras")
+    commands.export_model(str(tmp_path / "dense.keras"), str(tmp_path / "dense"))
+    x = np.array([[1.0, 2.0, 3.0]], "float32")
+    with running(tmp_path / "dense") as connection:
+        status, answer = connection.http("POST", "/v1/models/rbm:predict", {"instances": x.tolist()})
+        assert status == 200, answer
+        assert connection.http("GET", "/page/models")[1][0]["facts"] == {}
+    np.testing.assert_allclose(answer["predictions"], dense(x), rtol=1e-5)

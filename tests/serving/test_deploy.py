@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from serving import config_files
+from serving import client, config_files
 from serving.options import parse
 from tests.serving.conftest import put, running
+from tests.tf_wcd.served import signatures
 
 DEPLOY = Path(config_files.__file__).parent / "deploy"
 
@@ -21,7 +23,9 @@ def test_config_files_are_parsed_by_their_messages():
     assert (model.name, model.base_path, model.model_platform) == ("rbm", "/models/rbm", "tensorflow")
     assert model.model_version_policy.latest.num_versions == 2
     batching = config_files.read_batching(DEPLOY / "batching.config")
-    assert (batching.max_batch_size, batching.batch_timeout_micros, batching.max_enqueued_batches) == (64, 2000, 16)
+    assert (batching.max_batch_size, batching.batch_rows, batching.batch_timeout_micros) == (1000, 32, 40_000)
+    assert batching.max_batch_size >= client.MAX_CHUNK
+    assert batching.max_enqueued_batches * batching.batch_rows >= 2 * batching.max_batch_size
     assert config_files.read_monitoring(DEPLOY / "monitoring.config") == "/monitoring/prometheus/metrics"
 
 
@@ -75,6 +79,11 @@ def test_the_embedded_server_runs_with_them(library, tmp_path):
         monitoring_config_file=str(DEPLOY / "monitoring.config"),
     ) as connection:
         assert connection.predict("sample", seed=range(3))["visible"].shape[0] == 3
+        # More than one batch, in requests of the client's own size.
+        with client.SamplerClient(f"127.0.0.1:{connection.port}", "rbm") as sampler:
+            samples = sampler.sample(1100, seed=0)
+        truth = signatures(library[0])["sample"](seed=client.row_seeds(0, 1100))["visible"]
+        np.testing.assert_array_equal(samples, truth)
         status, text = connection.http("GET", "/monitoring/prometheus/metrics", raw=True)
         assert status == 200
         assert b"request_count" in text

@@ -168,7 +168,7 @@ def fuzz(library, tmp_path, count, *flags):
                 assert status in (200, 400, 404, 414, 429, 504), status
             else:
                 raw_http(connection.rest_port, rng)
-            if number % max(1, count // 10) == 0:
+            if number % max(1, count // 40) == 0:
                 memory.append(process.memory_megabytes())
         memory.append(process.memory_megabytes())
         assert process.process.poll() is None
@@ -185,7 +185,9 @@ def test_fuzzed_requests(library, tmp_path):
 @pytest.mark.parametrize("flags", [(), ("--enable_batching",)])
 def test_10000_fuzzed_requests(library, tmp_path, flags):
     memory = fuzz(library, tmp_path, 10_000, *flags)
-    print(f"{flags}: memory {memory} MB")
-    # A request may be large, and the allocator keeps some of what it needed once: a step or two, but no slope.
-    assert memory[-1] < memory[1] + 120
-    assert memory[-1] < memory[-3] + 20
+    print(f"{flags}: memory {[round(value, 1) for value in memory]} MB")
+    # Large requests leave small steps (some 15 MB in all). A leak is a slope, and shows in the median of the steps:
+    # 5 MB in all is half a kilobyte for each request. TensorFlow itself keeps 0.7 KB of each run that has a deadline
+    # and fails, which is some 1 to 2 MB here.
+    assert memory[-1] < memory[1] + 50
+    assert np.median(np.diff(memory)) * 40 < 5

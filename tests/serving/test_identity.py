@@ -10,6 +10,7 @@ import threading
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_wcd
 from serving.c_api import SavedModelSession
@@ -32,6 +33,13 @@ for key in inputs.files:
     for output, array in zip(outputs, session.run(feeds, [signature.outputs[o].name for o in outputs])):
         results[name + "/" + output] = array
 np.savez(sys.argv[3], **results)
+# The control: a graph that must be compiled.
+control = c_api.SavedModelSession(sys.argv[4])
+signature = control.meta_graph.signature_def["sample"]
+try:
+    control.run({signature.inputs["seed"].name: np.arange(3)}, [signature.outputs["y"].name])
+except c_api.SessionError as error:
+    print("control:", error)
 """
 
 
@@ -109,31 +117,26 @@ def test_the_loader_of_tf_serving_with_xla_disabled(tmp_path):
     flat = {f"{name}/{key}": value for name, arrays in inputs.items() for key, value in arrays.items()}
     np.savez(tmp_path / "in.npz", **flat)
 
-    def run(model, target):
-        arguments = [str(tmp_path / name) for name in (model, "in.npz", target)]
-        command = [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN, *arguments]
-        # One thread: another partition of the work than here.
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-
-    result = run("m", "out.npz")
-    assert result.returncode == 0, result.stderr
-    there = np.load(tmp_path / "out.npz")
-    for name, arrays in whole.items():
-        for key, value in arrays.items():
-            np.testing.assert_array_equal(value, there[f"{name}/{key}"])
-
-    import tensorflow as tf
-
     module = tf.Module()
     module.f = tf.function(
         lambda seed: {"y": seed + 1}, input_signature=[tf.TensorSpec([None], tf.int64, name="seed")], jit_compile=True
     )
     tf.saved_model.save(module, str(tmp_path / "jit"), signatures={"sample": module.f})
-    np.savez(tmp_path / "in.npz", **{"sample/seed": np.arange(3)})
-    control = run("jit", "none.npz")
-    assert control.returncode != 0
-    assert "XLA compilation disabled" in control.stderr
+    arguments = [str(tmp_path / name) for name in ("m", "in.npz", "out.npz", "jit")]
+    result = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN, *arguments],
+        capture_output=True,
+        text=True,
+        # One thread: another partition of the work than here.
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    there = np.load(tmp_path / "out.npz")
+    for name, arrays in whole.items():
+        for key, value in arrays.items():
+            np.testing.assert_array_equal(value, there[f"{name}/{key}"])
+    assert "XLA compilation disabled" in result.stdout
 
 
 @pytest.mark.parametrize("batching", [False, True])

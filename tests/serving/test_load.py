@@ -3,6 +3,7 @@
 The short forms run with every test; the long ones are what is promised: ``pytest -m slow tests/serving``.
 """
 
+import contextlib
 import threading
 import time
 
@@ -10,25 +11,40 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.serving.conftest import N_V, put
+from tests.serving.conftest import N_V, put, running
 from tests.serving.processes import serving_process
 from tests.tf_wcd.served import signatures
 
 X = np.random.default_rng(0).integers(0, 2, (4, N_V)).astype("float32")
 
 
-def swap_under_load(library, tmp_path, clients, seconds, *flags):
-    """Clients ask all the time while the three models take turns as new versions; returns what they saw."""
-    base = tmp_path / "rbm"
-    put(library[0], base, 1)
+@contextlib.contextmanager
+def own_process(base, *flags):
+    """The port of a server in a process of its own, and a function for the memory that it has."""
+    poll = "--file_system_poll_wait_seconds=0.2"
+    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={base}", poll, *flags) as process:
+        yield process.wait_until_serving().port, process.memory_megabytes
+        assert process.process.poll() is None
+
+
+@contextlib.contextmanager
+def this_process(base, **options):
+    with running(base, rest_api_port=0, **options) as connection:
+        yield connection.port, float
+
+
+def swap_under_load(server, library, base, clients, seconds):
+    """Clients ask all the time while the three models take turns as new versions; returns what they saw.
+
+    Args:
+        server: a context in which version 1 of the folder is served, as `own_process` makes it.
+    """
     truth = {}
     for i, path in enumerate(library):
         served = signatures(path)
         sample = served["sample"](seed=np.arange(4))["visible"]
         truth[i] = served["free_energy"](visible=X)["free_energy"], sample
-    poll = "--file_system_poll_wait_seconds=0.2"
-    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={base}", poll, *flags) as process:
-        port = process.wait_until_serving().port
+    with server as (port, memory_megabytes):
         counts, failures, stop = [0] * clients, [], threading.Event()
         versions = set()
 
@@ -58,24 +74,24 @@ def swap_under_load(library, tmp_path, clients, seconds, *flags):
         for thread in threads:
             thread.start()
         time.sleep(seconds / 4)
-        memory = [process.memory_megabytes()]
+        memory = [memory_megabytes()]
         for version in (2, 3, 4):
             put(library[(version - 1) % 3], base, version)
             time.sleep(seconds / 4)
             end = time.monotonic() + 120
             while version not in versions and time.monotonic() < end:  # a busy machine may need longer
                 time.sleep(0.1)
-            memory.append(process.memory_megabytes())
+            memory.append(memory_megabytes())
         stop.set()
         for thread in threads:
             thread.join()
-        assert process.process.poll() is None
     return counts, failures, versions, memory
 
 
-@pytest.mark.parametrize("flags", [(), ("--enable_batching",)])
-def test_versions_change_under_load(library, tmp_path, flags):
-    counts, failures, versions, _ = swap_under_load(library, tmp_path, 8, 12, *flags)
+@pytest.mark.parametrize("batching", [False, True])
+def test_versions_change_under_load(library, base, batching):
+    server = this_process(base, enable_batching=batching)
+    counts, failures, versions, _ = swap_under_load(server, library, base, clients=6, seconds=4)
     assert not failures, failures[:5]
     assert min(counts) > 0
     assert versions == {1, 2, 3, 4}
@@ -83,8 +99,9 @@ def test_versions_change_under_load(library, tmp_path, flags):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--enable_batching",)])
-def test_32_clients_for_a_minute_with_three_swaps(library, tmp_path, flags):
-    counts, failures, versions, memory = swap_under_load(library, tmp_path, 32, 60, *flags)
+def test_32_clients_for_a_minute_with_three_swaps(library, base, flags):
+    server = own_process(base, *flags)
+    counts, failures, versions, memory = swap_under_load(server, library, base, clients=32, seconds=60)
     print(f"{flags}: {sum(counts)} requests, versions {sorted(versions)}, memory {memory} MB")
     assert not failures, failures[:5]
     assert min(counts) > 0
@@ -93,18 +110,16 @@ def test_32_clients_for_a_minute_with_three_swaps(library, tmp_path, flags):
     assert memory[3] < memory[1] + 60
 
 
-@pytest.mark.parametrize("flags", [(), ("--enable_batching",)])
-def test_overload_is_refused_quickly(library, tmp_path, flags):
+@pytest.mark.parametrize("batching", [False, True])
+def test_overload_is_refused_quickly(base, tmp_path, batching):
     """Far more than can be done: accepted requests are answered within their deadline, the others refused at once."""
-    put(library[0], tmp_path / "rbm", 1)
-    if flags:
+    options = {"max_running": 1, "max_waiting": 4, "rest_api_port": 0}
+    if batching:
         (tmp_path / "b.config").write_text(
             "max_batch_size { value: 4 } max_enqueued_batches { value: 2 } num_batch_threads { value: 1 }"
         )
-        flags = (*flags, f"--batching_parameters_file={tmp_path}/b.config")
-    flags = ("--max_running=1", "--max_waiting=4", *flags)
-    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={tmp_path}/rbm", *flags) as process:
-        connection = process.wait_until_serving()
+        options |= {"enable_batching": True, "batching_parameters_file": str(tmp_path / "b.config")}
+    with running(base, **options) as connection:
         work = {"visible": X, "seed": np.arange(4), "steps": np.full(4, 500, "int32")}
         request = connection.request("gibbs", **work)
         deadline = 120.0

@@ -12,9 +12,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from serving import SamplerClient
+from serving.memory import give_back_large_blocks
 from serving.options import channel_arguments, model_server_arguments, parse
 from tests.serving.conftest import N_V, Connection, running
 from tests.serving.processes import ENVIRONMENT, free_port, serving_process
+from trainers import cli
 
 X = np.zeros([1, N_V], "float32")
 
@@ -108,12 +110,15 @@ def test_clients_with_retries_lose_nothing_when_the_server_is_killed(base):
         assert all(result is True for result in results), [r for r in results if r is not True][:3]
 
 
-def test_errors_at_the_start(base, tmp_path):
+def test_errors_at_the_start(base, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
     def fails(*flags):
-        command = [sys.executable, "-m", "trainers.cli", "serve", *flags]
-        result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
-        assert result.returncode != 0
-        return result.stderr
+        with pytest.raises(SystemExit) as end:
+            cli.main(["serve", *flags])
+        assert end.value.code in (1, 2)
+        return capsys.readouterr().err
 
     assert "Exactly one of" in fails("--port=-1")
     (tmp_path / "bad.config").write_text("nonsense {")
@@ -142,6 +147,10 @@ def test_the_real_program_gets_the_same_flags(tmp_path):
         capture_output=True, text=True, env={**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}, timeout=240,
     )  # fmt: skip
     assert result.stdout.split() == ["--model_base_path=/m", "--port=85", "--enable_batching", "--other=1"]
+
+
+def test_settings_of_the_c_library():
+    assert give_back_large_blocks() is (sys.platform == "linux")
 
 
 def test_flags():
