@@ -16,6 +16,7 @@ SHORT = {
     "target_probabilities": (["--epochs=1"], r"n mod 3 = 0: target 0\.\d+, model 0\.\d+"),
     "inpainting": (["--images=1000", "--epochs=1"], r"Picture: inpainting\.png"),
     "gaussian_units": (["--epochs=5"], r"Exact mean log-density of the data: -\d"),
+    "publish_serve_sample": (["--epochs=1"], r"Version 2: \d+% of 500 samples"),
     "own_negative_phase": (["--epochs=1"], r"data_and_noise: KL \d"),
 }
 NEED_IMAGES = {"inpainting", "dbn_mnist"}

@@ -64,7 +64,13 @@ def draw_tensorboard() -> None:
         try:
             address = f"http://127.0.0.1:{port}/"
             wait_for(address)
-            options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking".split()
+            options = [
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+            ]
             options += ["--hide-scrollbars", "--window-size=1400,1350", "--virtual-time-budget=30000"]
             picture = f"--screenshot={IMAGES / 'tensorboard.png'}"
             command = [
