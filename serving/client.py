@@ -197,9 +197,11 @@ class SamplerClient(_Requests):
         return self.predict("encode", visible=visible)["hidden"]
 
     def free_energy(self, visible: Any) -> np.ndarray:
+        """F of each row, ``[n]``."""
         return self.predict("free_energy", visible=visible)["free_energy"]
 
     def log_prob(self, visible: Any) -> np.ndarray:
+        """Exact log-probabilities, ``[n]``, where the model has this signature."""
         return self.predict("log_prob", visible=visible)["log_prob"]
 
     def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
@@ -207,6 +209,7 @@ class SamplerClient(_Requests):
         return arrays_of(self._call(self._prediction.Predict, self.request(signature, arrays, outputs)))
 
     def num_visible(self) -> int:
+        """Number of visible units, asked of the server once."""
         if self._width is None:
             self._width = width_of(self._call(self._prediction.GetModelMetadata, self.metadata_request()))
         return self._width
@@ -224,6 +227,7 @@ class SamplerClient(_Requests):
                 time.sleep(attempts.pause_after(error))
 
     def close(self) -> None:
+        """Closes the connection."""
         self._channel.close()
 
     def __enter__(self) -> SamplerClient:
@@ -247,9 +251,11 @@ class AsyncSamplerClient(_Requests):
         self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
 
     async def sample(self, num_samples: int, seed: int | None = None) -> np.ndarray:
+        """As `SamplerClient.sample`."""
         return np.concatenate([chunk async for chunk in self.stream(num_samples, seed)])
 
     async def stream(self, num_samples: int, seed: int | None = None) -> AsyncIterator[np.ndarray]:
+        """As `SamplerClient.stream`."""
         if seed is None:
             seed = random.SystemRandom().getrandbits(63)
         for first, rows in self.chunks(num_samples, await self.num_visible()):
@@ -257,31 +263,39 @@ class AsyncSamplerClient(_Requests):
             yield arrays_of(await self._call(self._prediction.Predict, request))["visible"]
 
     async def gibbs(self, visible: Any, steps: int = 1, seed: Any = None) -> np.ndarray:
+        """As `SamplerClient.gibbs`."""
         return (await self.predict("gibbs", outputs=("visible",), **self.chain_inputs(visible, steps, seed)))["visible"]
 
     async def clamp(self, visible: Any, mask: Any, steps: int = 100, seed: Any = None) -> np.ndarray:
+        """As `SamplerClient.clamp`."""
         inputs = self.chain_inputs(visible, steps, seed)
         inputs["mask"] = np.broadcast_to(np.asarray(mask, "float32"), inputs["visible"].shape)
         return (await self.predict("clamp", outputs=("visible",), **inputs))["visible"]
 
     async def encode(self, visible: Any) -> np.ndarray:
+        """As `SamplerClient.encode`."""
         return (await self.predict("encode", visible=visible))["hidden"]
 
     async def free_energy(self, visible: Any) -> np.ndarray:
+        """As `SamplerClient.free_energy`."""
         return (await self.predict("free_energy", visible=visible))["free_energy"]
 
     async def log_prob(self, visible: Any) -> np.ndarray:
+        """As `SamplerClient.log_prob`."""
         return (await self.predict("log_prob", visible=visible))["log_prob"]
 
     async def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
+        """As `SamplerClient.predict`."""
         return arrays_of(await self._call(self._prediction.Predict, self.request(signature, arrays, outputs)))
 
     async def num_visible(self) -> int:
+        """As `SamplerClient.num_visible`."""
         if self._width is None:
             self._width = width_of(await self._call(self._prediction.GetModelMetadata, self.metadata_request()))
         return self._width
 
     async def status(self) -> dict[int, str]:
+        """As `SamplerClient.status`."""
         return states_of(await self._call(self._model.GetModelStatus, self.status_request()))
 
     async def _call(self, method: Any, request: Any) -> Any:
@@ -293,6 +307,7 @@ class AsyncSamplerClient(_Requests):
                 await asyncio.sleep(attempts.pause_after(error))
 
     async def close(self) -> None:
+        """As `SamplerClient.close`."""
         await self._channel.close()
 
     async def __aenter__(self) -> AsyncSamplerClient:

@@ -34,9 +34,11 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as empty:
         venv.create(Path(empty, "venv"), with_pip=True)
         python = Path(empty, "venv", "bin", "python")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel], check=True)
+        # Nothing of this environment may help.
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]
+        subprocess.run(install, cwd=empty, env=environment, check=True)
         for command in ([python, "-c", STEP], [python.with_name("wcd"), "--help"]):
             done = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True)
             if done.returncode:

@@ -112,6 +112,7 @@ class RBMEnsemble(RBMLayer):
         return self.hidden_unit.mean(tf.matmul(inputs, self.kernel) + tf.expand_dims(self.hidden_bias, 1))
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        """``[count, batch, units]``."""
         return (self.count, *input_shape[:-1], self.units)
 
     def sample(self, *args: Any, **kwargs: Any) -> tf.Tensor:

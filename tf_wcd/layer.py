@@ -108,6 +108,7 @@ class RBMLayer(FittingModel):
     # Variables
 
     def build(self, input_shape: Any) -> None:
+        """Makes the variables, for inputs of the shape ``[batch, visible units]``."""
         width = input_shape[-1]
         if len(input_shape) != 2 or not width:
             raise ValueError(
@@ -175,6 +176,7 @@ class RBMLayer(FittingModel):
         self.move_offsets(gradient)
 
     def centering_offsets(self) -> Offsets | None:
+        """The offsets of the centred gradient; ``None`` for the plain one."""
         return Offsets(self.visible_offset, self.hidden_offset) if self.centered else None
 
     # State of the negative phase
@@ -185,9 +187,11 @@ class RBMLayer(FittingModel):
         return dict(self.phase_variables.by_name)
 
     def phase_state(self) -> State:
+        """The state of the negative phase as tensors."""
         return {name: tf.convert_to_tensor(v) for name, v in self.phase_variables.by_name.items()}
 
     def assign_phase_state(self, state: State) -> None:
+        """Puts a state of the negative phase into its variables."""
         for name, variable in self.phase_variables.by_name.items():
             variable.assign(state[name])
 
@@ -236,6 +240,7 @@ class RBMLayer(FittingModel):
         return self.hidden_unit.mean(field)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        """``[batch, units]``."""
         return (*input_shape[:-1], self.units)
 
     def energy(self, x: Any, h: Any) -> tf.Tensor:

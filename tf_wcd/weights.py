@@ -72,6 +72,7 @@ def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: i
 
 
 def check_minimum_ess(minimum_ess: Any) -> float:
+    """The effective sample size to keep, if it is a fraction."""
     if isinstance(minimum_ess, bool) or not isinstance(minimum_ess, (int, float)) or not 0 <= minimum_ess <= 1:
         raise ValueError(f"`minimum_ess` must be a number from 0 to 1. Received: minimum_ess={minimum_ess!r}")
     return float(minimum_ess)

@@ -1,4 +1,4 @@
-"""The pictures of the pages: ``python docs/tools/draw.py plots`` and ``python docs/tools/draw.py tensorboard``.
+"""The pictures of the pages: ``python -m docs.tools.draw plots`` and ``python -m docs.tools.draw tensorboard``.
 
 The second trains on MNIST and needs Chromium; each takes about a minute on 2 cores.
 """
@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib import image
 
 import tf_wcd
+from tests.serving.browser import Page
 from tf_wcd import plots
 from trainers import demo
 
@@ -64,23 +65,13 @@ def draw_tensorboard() -> None:
         try:
             address = f"http://127.0.0.1:{port}/"
             wait_for(address)
-            options = [
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--disable-background-networking",
-            ]
-            options += ["--hide-scrollbars", "--window-size=1400,1350", "--virtual-time-budget=30000"]
-            picture = f"--screenshot={IMAGES / 'tensorboard.png'}"
-            command = [
-                browser,
-                *options,
-                f"--user-data-dir={folder}/browser",
-                picture,
-                f"{address}?darkMode=false&tagFilter=filters%7Csamples%7Cgap%7Cess%7Ckernel#timeseries",
-            ]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            page = Page(browser, f"{folder}/browser")
+            size = {"width": 1400, "height": 1250, "deviceScaleFactor": 1, "mobile": False}
+            page.call("Emulation.setDeviceMetricsOverride", **size)
+            page.open(f"{address}?darkMode=false&tagFilter=filters%7Csamples%7Cgap%7Cess%7Ckernel#timeseries")
+            time.sleep(20)  # cards are filled one after the other
+            page.screenshot(IMAGES / "tensorboard.png")
+            page.close()
         finally:
             server.terminate()
             server.wait()

@@ -69,6 +69,7 @@ class DBN(UpDownModel):
     # Structure
 
     def build(self, input_shape: Any) -> None:
+        """Builds every layer, for data of the shape ``[batch, visible units]``."""
         if len(input_shape) != 2 or not input_shape[-1]:
             raise ValueError(
                 f"The input of a DBN must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
@@ -86,12 +87,14 @@ class DBN(UpDownModel):
         self.built = True
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The expected units of the top layer, each layer fed with the expectations of the one below."""
         for rbm in self.rbms[:-1]:
             inputs = rbm(inputs)
         top = self.rbms[-1]
         return top_hidden_mean(top.machine(), inputs) if self.classes else top(inputs)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        """``[batch, units of the top layer]``."""
         return (*input_shape[:-1], self.rbms[-1].units)
 
     @property
