@@ -86,6 +86,19 @@ def index_dataset(**arguments: Any) -> tf.data.Dataset:
     return dataset.prefetch(2)
 
 
+def row_batches(x: np.ndarray, weights: np.ndarray, **arguments: Any) -> tf.data.Dataset:
+    """Batches ``(x, weights)`` of arrays in the order of `index_blocks`, one for each update."""
+    first_update: Callable[[], int] = arguments.pop("first_update")
+
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for block in index_blocks(updates_per_block=1, first_update=first_update(), **arguments):
+            rows = block[0] if block.shape[1] else slice(None)
+            yield x[rows], weights[rows]
+
+    spec = tf.TensorSpec([None, x.shape[1]], weights.dtype), tf.TensorSpec([None], weights.dtype)
+    return tf.data.Dataset.from_generator(batches, output_signature=spec).prefetch(2)
+
+
 def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data.Dataset:
     """Batches ``(x, weights)`` of one size stacked into blocks, as many as memory allows, fetched ahead."""
     x_spec = dataset.element_spec[0]

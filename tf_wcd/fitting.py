@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import blocks, data_checks
+from tf_wcd import blocks, data_checks, replicas
 from tf_wcd.divergence import DivergenceGuard
 from tf_wcd.training import ContrastiveModel
 
@@ -92,30 +92,24 @@ class FittingModel(ContrastiveModel):
         common["validation_data"] = self._check_validation(validation_data)
         batch_size = min(batch_size or 32, len(x))
         self._prepare(x.shape[1], batch_size)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            return super().fit(
-                x,
-                sample_weight=weights.astype("float32"),
-                batch_size=batch_size,
-                shuffle=shuffle,
-                steps_per_epoch=steps_per_epoch,
-                **common,
-            )
-
-        if self._resident is None:
-            self._resident = blocks.ResidentData(x.shape[1], self.variable_dtype)
-        self._resident.fill(x, weights.astype(self.variable_dtype))
         updates = steps_per_epoch or -(-len(x) // batch_size)
-        per_call = self._updates_per_call(updates, batch_size)
-        dataset = blocks.index_dataset(
+        order = dict(
             rows=len(x),
             batch_size=batch_size,
-            updates_per_block=per_call,
             seed=int(self.seed_generator.state.numpy()[0]),
             first_update=lambda: int(self.optimizer.iterations.numpy()),
             shuffle=shuffle,
             endless=steps_per_epoch is not None,
         )
+        weights = weights.astype(self.variable_dtype)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            return self._fit_replicas(blocks.row_batches(x, weights, **order), updates, common)
+
+        if self._resident is None:
+            self._resident = blocks.ResidentData(x.shape[1], self.variable_dtype)
+        self._resident.fill(x, weights)
+        per_call = self._updates_per_call(updates, batch_size)
+        dataset = blocks.index_dataset(updates_per_block=per_call, **order)
         try:
             run = self._run_function("indices", len(x) if batch_size == len(x) else None)
             return self._fit_blocks(run, dataset, per_call, updates, steps_per_epoch=updates, **common)
@@ -148,12 +142,12 @@ class FittingModel(ContrastiveModel):
         with _readable_errors():
             rows = self._prepare_like(first, remember_means=True)
         checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            triples = checked.map(lambda visible, weights: (visible, visible[:, :1], weights))
-            with _readable_errors():
-                return super().fit(triples, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
         known = int(checked.cardinality())
         updates = steps_per_epoch or (known if known > 0 else None)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            if steps_per_epoch is None and updates is not None:
+                checked = checked.repeat()
+            return self._fit_replicas(checked, updates, common)
         per_call = self._updates_per_call(updates, rows)
         dataset = blocks.stacked_dataset(checked, per_call)
         if updates is not None and steps_per_epoch is None:
@@ -162,6 +156,15 @@ class FittingModel(ContrastiveModel):
             steps_per_epoch = updates
         run = self._run_function("batches")
         return self._fit_blocks(run, dataset, per_call, updates, steps_per_epoch=steps_per_epoch, **common)
+
+    def _fit_replicas(
+        self, dataset: tf.data.Dataset, updates: int | None, common: dict[str, Any]
+    ) -> keras.callbacks.History:
+        """Trains several replicas on batches ``(x, weights)``, each of which they divide among themselves."""
+        triples = dataset.map(lambda visible, weights: (visible, visible[:, :1], weights))
+        batches = replicas.distributed(triples, self.distribute_strategy)
+        with _readable_errors():
+            return super().fit(batches, steps_per_epoch=updates, shuffle=False, **common)
 
     def _fit_blocks(
         self, run: Any, dataset: tf.data.Dataset, per_call: int, updates: int | None, **arguments: Any
@@ -250,16 +253,17 @@ class FittingModel(ContrastiveModel):
 
     def _prepare(self, width: int, batch_size: int) -> None:
         """Makes every variable that training needs, before anything is compiled."""
-        if not self.built:
-            self.build((None, width))
-        if width != self.num_visible:
-            raise ValueError(
-                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
-            )
-        self.negative_phase.validate(self.machine())
-        self.build_phase_state(batch_size)
-        if self.compiled and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
+        with self.distribute_strategy.scope():
+            if not self.built:
+                self.build((None, width))
+            if width != self.num_visible:
+                raise ValueError(
+                    f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
+                )
+            self.negative_phase.validate(self.machine())
+            self.build_phase_state(batch_size)
+            if self.compiled and not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
 
 
 def _with_guard(callbacks: Any, model: keras.Model) -> Any:
