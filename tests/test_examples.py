@@ -17,6 +17,7 @@ SHORT = {
     "inpainting": (["--images=1000", "--epochs=1"], r"Picture: inpainting\.png"),
     "gaussian_units": (["--epochs=5"], r"Exact mean log-density of the data: -\d"),
     "own_negative_phase": (["--epochs=1"], r"data_and_noise: KL \d"),
+    "two_workers": (["--updates=20"], r"Worker 1 of 2: KL \d"),
 }
 NEED_IMAGES = {"inpainting", "dbn_mnist"}
 # Tested elsewhere.

@@ -19,6 +19,7 @@ from tf_wcd.training import ContrastiveModel
 class FittingModel(ContrastiveModel):
     """A contrastive model with Keras' `fit`, `evaluate` and `train_on_batch`."""
 
+    _first_update: FirstUpdate
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
 
     def fit(
@@ -63,7 +64,8 @@ class FittingModel(ContrastiveModel):
         for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
             if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
                 raise ValueError(f"`{name}` must be None or an integer of at least 1. Received: {name}={value!r}")
-        callbacks = _with_guard(callbacks, self)
+        self._first_update = FirstUpdate()
+        callbacks = _with_ours(callbacks, self, [DivergenceGuard(), self._first_update])
         common = dict(epochs=epochs, verbose=verbose, callbacks=callbacks, initial_epoch=initial_epoch, **kwargs)
 
         if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset, Iterator)):
@@ -97,7 +99,7 @@ class FittingModel(ContrastiveModel):
             rows=len(x),
             batch_size=batch_size,
             seed=int(self.seed_generator.state.numpy()[0]),
-            first_update=lambda: int(self.optimizer.iterations.numpy()),
+            first_update=lambda: self._first_update.number,
             shuffle=shuffle,
             endless=steps_per_epoch is not None,
         )
@@ -266,15 +268,31 @@ class FittingModel(ContrastiveModel):
                 self.optimizer.build(self.trainable_variables)
 
 
-def _with_guard(callbacks: Any, model: keras.Model) -> Any:
-    """The callbacks, with a guard against divergence before them."""
-    guard = DivergenceGuard()
+class FirstUpdate(keras.callbacks.Callback):
+    """The number of updates before the first epoch, after callbacks have restored what they restore.
+
+    The order of the data is a function of it. Asked later, when the data are fetched, the optimizer may have begun to
+    count.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number: int = -1
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self.number < 0:
+            self.number = int(self.model.optimizer.iterations.numpy())
+
+
+def _with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Callback]) -> Any:
+    """The callbacks, with ours before them."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
-        guard.set_model(model)
-        callbacks.callbacks.insert(0, guard)
+        for callback in ours:
+            callback.set_model(model)
+        callbacks.callbacks[:0] = ours
         return callbacks
     others = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
-    return [guard, *others]
+    return [*ours, *others]
 
 
 @contextlib.contextmanager

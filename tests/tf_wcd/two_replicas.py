@@ -1,6 +1,6 @@
 """Trains the same models on one device and on two virtual ones; a process of its own, as devices are set up once.
 
-    python -m tests.tf_wcd.two_replicas RESULTS.npz main|more
+python -m tests.tf_wcd.two_replicas RESULTS.npz main|more
 """
 
 import sys
@@ -129,8 +129,8 @@ def divergence(strategy):
     """A learning rate that is far too high: the error, and chains before and after."""
     with strategy.scope():
         rbm = tf_wcd.RBMLayer(3, visible_type="gaussian", negative_phase=PCD(chains=4), seed=5)
-        rbm.compile(sgd(1e30), run_eagerly=True)
-    x = np.random.default_rng(0).normal(size=(8, VISIBLE))
+        rbm.compile(sgd(3e38), run_eagerly=True)
+    x = 100 * np.random.default_rng(0).normal(size=(8, VISIBLE))
     rbm.start_chains(x[:4])
     before = rbm.chain_states()["visible"]
     try:
