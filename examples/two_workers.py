@@ -1,4 +1,4 @@
-"""Two workers on one machine train one model, as many machines would: each is a process with TF_CONFIG in its environment.
+"""Two workers on one machine train one model, as many machines would: each is a process with its own TF_CONFIG.
 
 Takes about a minute. On real machines, start this with ``--worker`` and the TF_CONFIG of each.
 """

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_wcd import blocks, data_checks, replicas
 from tf_wcd.divergence import DivergenceGuard
+from tf_wcd.resume import ResumeExactly, save_weights_at_once
 from tf_wcd.training import ContrastiveModel
 
 
@@ -20,6 +21,7 @@ class FittingModel(ContrastiveModel):
     """A contrastive model with Keras' `fit`, `evaluate` and `train_on_batch`."""
 
     _first_update: FirstUpdate
+    epochs_of_fit: int | None = None  # epochs that `fit` has done, for a training that goes on after a restart
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
 
     def fit(
@@ -222,6 +224,10 @@ class FittingModel(ContrastiveModel):
         self._prepare(x.shape[1], len(x))
         return super().train_on_batch(x, sample_weight=weights.astype(self.variable_dtype), **kwargs)
 
+    def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
+        """As `keras.Model.save_weights`, but that a file that is there already is replaced at once or not at all."""
+        save_weights_at_once(super().save_weights, filepath, overwrite, **kwargs)
+
     # Checks and preparation
 
     def _check_arrays(self, x: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -285,14 +291,17 @@ class FirstUpdate(keras.callbacks.Callback):
 
 
 def _with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Callback]) -> Any:
-    """The callbacks, with ours before them."""
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        for callback in ours:
-            callback.set_model(model)
-        callbacks.callbacks[:0] = ours
-        return callbacks
+    """The callbacks, with ours before them, and around them those that make an interrupted training go on exactly."""
+    whole = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
     others = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
-    return [*ours, *others]
+    others = others if whole is None else list(whole.callbacks)
+    before, behind = (ResumeExactly(list(others), before=place) for place in (True, False))
+    if whole is None:
+        return [*ours, before, *others, behind]
+    for callback in (*ours, before, behind):
+        callback.set_model(model)
+    whole.callbacks[:] = [*ours, before, *others, behind]
+    return whole
 
 
 @contextlib.contextmanager

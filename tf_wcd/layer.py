@@ -420,15 +420,19 @@ class RBMLayer(FittingModel):
             store[name] = getattr(self, name).state.numpy()
         if self.data_means is not None:
             store["data_means"] = self.data_means
+        if self.epochs_of_fit is not None:
+            store["epochs_of_fit"] = np.asarray(self.epochs_of_fit)
 
     def load_own_variables(self, store: Any) -> None:
-        own = (*SEED_GENERATORS, "data_means")
+        own = (*SEED_GENERATORS, "data_means", "epochs_of_fit")
         others = [name for name in store.keys() if name not in own]  # noqa: SIM118 - it cannot be iterated
         super().load_own_variables({name: store[name] for name in others})
         for name in SEED_GENERATORS:
             getattr(self, name).state.assign(np.asarray(store[name]))
         if "data_means" in store.keys():  # noqa: SIM118
             self.data_means = np.asarray(store["data_means"])
+        if "epochs_of_fit" in store.keys():  # noqa: SIM118
+            self.epochs_of_fit = int(np.asarray(store["epochs_of_fit"]))
 
 
 get_unit = units.get
