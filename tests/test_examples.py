@@ -18,6 +18,7 @@ SHORT = {
     "gaussian_units": (["--epochs=5"], r"Exact mean log-density of the data: -\d"),
     "publish_serve_sample": (["--epochs=1"], r"Version 2: \d+% of 500 samples"),
     "own_negative_phase": (["--epochs=1"], r"data_and_noise: KL \d"),
+    "two_workers": (["--updates=20"], r"Worker 1 of 2: KL \d"),
 }
 NEED_IMAGES = {"inpainting", "dbn_mnist"}
 # Tested elsewhere.

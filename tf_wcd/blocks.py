@@ -81,6 +81,18 @@ def ticks() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(0).repeat()
 
 
+def row_batches(x: np.ndarray, weights: np.ndarray, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
+    """Batches ``(x, weights)`` of arrays in the order of blocks of one update each, see `index_blocks`."""
+
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for block in blocks():
+            rows = block[0] if block.shape[1] else slice(None)
+            yield x[rows], weights[rows]
+
+    spec = tf.TensorSpec([None, x.shape[1]], weights.dtype), tf.TensorSpec([None], weights.dtype)
+    return tf.data.Dataset.from_generator(batches, output_signature=spec).prefetch(2)
+
+
 def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data.Dataset:
     """Batches ``(x, weights)`` of one size stacked into blocks, as many as memory allows, fetched ahead."""
     x_spec = dataset.element_spec[0]

@@ -10,7 +10,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_wcd import replicas
+
 SECONDS_BETWEEN_LOOKS = 0.25
+CALLS_BETWEEN_LOOKS = 50  # with several replicas, all of which must look at the same update
 
 
 class DivergenceError(ArithmeticError):
@@ -27,17 +30,18 @@ class DivergenceGuard(keras.callbacks.Callback):
     def __init__(self) -> None:
         super().__init__()
         self._copies: list[tf.Tensor] = []
-        self._updates = 0
+        self._updates = self._calls = 0
         self._last = 0.0
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._keep()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._calls += 1
         self.look()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.look(now=not math.isfinite((logs or {}).get("loss", 0.0)))
+        self.look(now=self._replicas > 1 or not math.isfinite((logs or {}).get("loss", 0.0)))
 
     def on_train_end(self, logs: Any = None) -> None:
         self.look(now=True)
@@ -53,7 +57,7 @@ class DivergenceGuard(keras.callbacks.Callback):
             DivergenceError: if a parameter is not finite, in an ensemble one of each member. All variables are then
                 what they were at the last look.
         """
-        if not now and time.monotonic() - self._last < SECONDS_BETWEEN_LOOKS:
+        if not now and not self._is_time():
             return
         # Members of an ensemble do not touch each other: it goes on as long as one of them is sound.
         members = len(getattr(self.model, "replicas", ()))
@@ -73,11 +77,21 @@ class DivergenceGuard(keras.callbacks.Callback):
             "optimizer). Gaussian visible units need rates about a hundred times smaller than binary ones."
         )
 
+    @property
+    def _replicas(self) -> int:
+        return self.model.distribute_strategy.num_replicas_in_sync
+
+    def _is_time(self) -> bool:
+        if self._replicas > 1:
+            return self._calls % CALLS_BETWEEN_LOOKS == 0
+        return time.monotonic() - self._last >= SECONDS_BETWEEN_LOOKS
+
     def _variables(self) -> Sequence[Any]:
-        return [*self.model.variables, *self.model.optimizer.variables]
+        everything = [*self.model.variables, *self.model.optimizer.variables]
+        return [part for v in everything for part in replicas.local_parts(v, self.model.distribute_strategy)]
 
     def _keep(self) -> None:
-        self._copies = [tf.identity(variable.value) for variable in self._variables()]
+        self._copies = [tf.identity(variable) for variable in self._variables()]
         self._updates = int(self.model.optimizer.iterations.numpy())
         self._last = time.monotonic()
 

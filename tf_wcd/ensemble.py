@@ -102,7 +102,7 @@ class RBMEnsemble(RBMLayer):
         rbm = RBMLayer.from_config({**config, "name": f"{self.name}_{index % self.count}"})
         rbm.build((None, self.num_visible))
         if self.phase_variables.built:
-            rbm.phase_variables.build({name: tuple(v.shape[1:]) for name, v in self.phase_variables.by_name.items()})
+            rbm.phase_variables.build({name: shape[1:] for name, shape in self.phase_variables.shapes().items()})
         for mine, theirs in zip(rbm.weights, self.weights, strict=True):
             mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
         return rbm

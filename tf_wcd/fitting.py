@@ -11,14 +11,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import blocks, data_checks
+from tf_wcd import blocks, data_checks, replicas
 from tf_wcd.divergence import DivergenceGuard
+from tf_wcd.resume import ResumeExactly, save_weights_at_once
 from tf_wcd.training import ContrastiveModel
 
 
 class FittingModel(ContrastiveModel):
     """A contrastive model with Keras' `fit`, `evaluate` and `train_on_batch`."""
 
+    _first_update: FirstUpdate
+    epochs_of_fit: int | None = None  # epochs that `fit` has done, for a training that goes on after a restart
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
 
     def fit(
@@ -63,7 +66,8 @@ class FittingModel(ContrastiveModel):
         for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
             if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
                 raise ValueError(f"`{name}` must be None or an integer of at least 1. Received: {name}={value!r}")
-        callbacks = _with_guard(callbacks, self)
+        self._first_update = FirstUpdate()
+        callbacks = _with_ours(callbacks, self, [DivergenceGuard(), self._first_update])
         common = dict(epochs=epochs, verbose=verbose, callbacks=callbacks, initial_epoch=initial_epoch, **kwargs)
 
         if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset, Iterator)):
@@ -92,36 +96,30 @@ class FittingModel(ContrastiveModel):
         common["validation_data"] = self._check_validation(validation_data)
         batch_size = min(batch_size or 32, len(x))
         self._prepare(x.shape[1], batch_size)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            return super().fit(
-                x,
-                sample_weight=weights.astype("float32"),
-                batch_size=batch_size,
-                shuffle=shuffle,
-                steps_per_epoch=steps_per_epoch,
-                **common,
-            )
-
-        if self._resident is None:
-            self._resident = blocks.ResidentData(x.shape[1], self.variable_dtype)
-        self._resident.fill(x, weights.astype(self.variable_dtype))
         updates = steps_per_epoch or -(-len(x) // batch_size)
-        per_call = self._updates_per_call(updates, batch_size)
 
-        def order() -> Iterator[np.ndarray]:
+        def order(updates_per_block: int) -> Iterator[np.ndarray]:
             return blocks.index_blocks(
                 rows=len(x),
                 batch_size=batch_size,
-                updates_per_block=per_call,
+                updates_per_block=updates_per_block,
                 seed=int(self.seed_generator.state.numpy()[0]),
-                first_update=int(self.optimizer.iterations.numpy()),
+                first_update=self._first_update.number,
                 shuffle=shuffle,
                 endless=steps_per_epoch is not None,
             )
 
+        weights = weights.astype(self.variable_dtype)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            return self._fit_replicas(blocks.row_batches(x, weights, lambda: order(1)), updates, common)
+
+        if self._resident is None:
+            self._resident = blocks.ResidentData(x.shape[1], self.variable_dtype)
+        self._resident.fill(x, weights)
+        per_call = self._updates_per_call(updates, batch_size)
         try:
             run = self._run_function("indices", len(x) if batch_size == len(x) else None)
-            runner = blocks.BlockRunner(run, per_call, updates, order)
+            runner = blocks.BlockRunner(run, per_call, updates, lambda: order(per_call))
             return self._fit_blocks(runner, blocks.ticks(), per_call, steps_per_epoch=updates, **common)
         finally:
             self._resident.clear()
@@ -152,12 +150,12 @@ class FittingModel(ContrastiveModel):
         with _readable_errors():
             rows = self._prepare_like(first, remember_means=True)
         checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            triples = checked.map(lambda visible, weights: (visible, visible[:, :1], weights))
-            with _readable_errors():
-                return super().fit(triples, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
         known = int(checked.cardinality())
         updates = steps_per_epoch or (known if known > 0 else None)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            if steps_per_epoch is None and updates is not None:
+                checked = checked.repeat()
+            return self._fit_replicas(checked, updates, common)
         per_call = self._updates_per_call(updates, rows)
         dataset = blocks.stacked_dataset(checked, per_call)
         if updates is not None and steps_per_epoch is None:
@@ -166,6 +164,15 @@ class FittingModel(ContrastiveModel):
             steps_per_epoch = updates
         runner = blocks.BlockRunner(self._run_function("batches"), per_call, updates)
         return self._fit_blocks(runner, dataset, per_call, steps_per_epoch=steps_per_epoch, **common)
+
+    def _fit_replicas(
+        self, dataset: tf.data.Dataset, updates: int | None, common: dict[str, Any]
+    ) -> keras.callbacks.History:
+        """Trains several replicas on batches ``(x, weights)``, each of which they divide among themselves."""
+        triples = dataset.map(lambda visible, weights: (visible, visible[:, :1], weights))
+        batches = replicas.distributed(triples, self.distribute_strategy)
+        with _readable_errors():
+            return super().fit(batches, steps_per_epoch=updates, shuffle=False, **common)
 
     def _fit_blocks(
         self, runner: blocks.BlockRunner, dataset: tf.data.Dataset, per_call: int, **arguments: Any
@@ -221,6 +228,10 @@ class FittingModel(ContrastiveModel):
         self._prepare(x.shape[1], len(x))
         return super().train_on_batch(x, sample_weight=weights.astype(self.variable_dtype), **kwargs)
 
+    def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
+        """As `keras.Model.save_weights`, but that a file that is there already is replaced at once or not at all."""
+        save_weights_at_once(super().save_weights, filepath, overwrite, **kwargs)
+
     # Checks and preparation
 
     def _check_arrays(self, x: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -254,27 +265,47 @@ class FittingModel(ContrastiveModel):
 
     def _prepare(self, width: int, batch_size: int) -> None:
         """Makes every variable that training needs, before anything is compiled."""
-        if not self.built:
-            self.build((None, width))
-        if width != self.num_visible:
-            raise ValueError(
-                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
-            )
-        self.negative_phase.validate(self.machine())
-        self.build_phase_state(batch_size)
-        if self.compiled and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
+        with self.distribute_strategy.scope():
+            if not self.built:
+                self.build((None, width))
+            if width != self.num_visible:
+                raise ValueError(
+                    f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
+                )
+            self.negative_phase.validate(self.machine())
+            self.build_phase_state(batch_size)
+            if self.compiled and not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
 
 
-def _with_guard(callbacks: Any, model: keras.Model) -> Any:
-    """The callbacks, with a guard against divergence before them."""
-    guard = DivergenceGuard()
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        guard.set_model(model)
-        callbacks.callbacks.insert(0, guard)
-        return callbacks
+class FirstUpdate(keras.callbacks.Callback):
+    """The number of updates before the first epoch, after callbacks have restored what they restore.
+
+    The order of the data is a function of it. Asked later, when the data are fetched, the optimizer may have begun to
+    count.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number: int = -1
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self.number < 0:
+            self.number = int(self.model.optimizer.iterations.numpy())
+
+
+def _with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Callback]) -> Any:
+    """The callbacks, with ours before them, and around them those that make an interrupted training go on exactly."""
+    whole = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
     others = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
-    return [guard, *others]
+    others = others if whole is None else list(whole.callbacks)
+    before, behind = (ResumeExactly(list(others), before=place) for place in (True, False))
+    if whole is None:
+        return [*ours, before, *others, behind]
+    for callback in (*ours, before, behind):
+        callback.set_model(model)
+    whole.callbacks[:] = [*ours, before, *others, behind]
+    return whole
 
 
 @contextlib.contextmanager

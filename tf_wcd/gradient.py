@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_wcd import replicas
 from tf_wcd.machine import Machine, static_shape
 from tf_wcd.negative_phases.base import Batch, Points
 
@@ -27,6 +28,9 @@ class Gradient(NamedTuple):
         visible_unit: gradients of the visible unit type's own parameters, by name.
         data_means: means of the visible and hidden units in the positive phase, which the offsets follow; ``None``
             where there are no offsets.
+
+    Under `tf.distribute` it is the part that this replica's rows contribute, which the optimizer sums over the
+    replicas; ``data_means`` are those of all rows.
     """
 
     kernel: tf.Tensor
@@ -85,8 +89,9 @@ def phase_difference(
     kernel = machine.product(visible - mu[..., None, :], weights * (hidden - lam[..., None, :]), transpose_a=True)
     visible_bias -= tf.linalg.matvec(kernel, lam)
     hidden_bias -= tf.linalg.matvec(kernel, mu, transpose_a=True)
+    data_hidden = hidden[..., : static_shape(batch.visible)[-2], :]
     data_means = Offsets(
-        tf.reduce_sum(positive[..., None] * batch.visible, axis=-2),
-        tf.reduce_sum(positive[..., None] * hidden[..., : static_shape(batch.visible)[-2], :], axis=-2),
+        replicas.total(tf.reduce_sum(positive[..., None] * batch.visible, axis=-2)),
+        replicas.total(tf.reduce_sum(positive[..., None] * data_hidden, axis=-2)),
     )
     return Gradient(kernel, visible_bias, hidden_bias, unit_gradients, data_means)

@@ -8,11 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, negative_phases, units
+from tf_wcd import data_checks, negative_phases, replicas, units
 from tf_wcd.fitting import FittingModel
 from tf_wcd.gradient import Gradient, Offsets
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase, State
+from tf_wcd.phase_variables import PhaseVariables
 from tf_wcd.random_bits import key_of
 from tf_wcd.sampling import run_chains, start_of_chains
 
@@ -60,7 +61,7 @@ class RBMLayer(FittingModel):
     TensorShape([5, 9])
     """
 
-    replicas: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()  # leading axes of every parameter (`RBMEnsemble`); not those of `tf.distribute`
 
     def __init__(
         self,
@@ -96,8 +97,8 @@ class RBMLayer(FittingModel):
         self.centered = bool(centered)
         self.centering_rate = float(centering_rate)
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
-        self.sampling_seed_generator = keras.random.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
+        self.seed_generator = replicas.SeedGenerator(seed)
+        self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
         if kernel_initializer is None:
             kernel_initializer = keras.initializers.RandomNormal(stddev=0.01, seed=seed)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -133,7 +134,14 @@ class RBMLayer(FittingModel):
         self.built = True
 
     def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
-        return self.add_weight(shape=self.replicas + shape, initializer=initializer, name=name, trainable=trainable)
+        with self.distribute_strategy.scope():
+            return self.add_weight(
+                shape=self.replicas + shape,
+                initializer=initializer,
+                name=name,
+                trainable=trainable,
+                aggregation="none" if trainable else "only_first_replica",  # all replicas assign the same
+            )
 
     def machine(self) -> Machine:
         """The RBM at its present parameters, as a value to compute with."""
@@ -171,8 +179,10 @@ class RBMLayer(FittingModel):
     def descend(self, gradient: Gradient) -> None:
         """Hands the gradient to the optimizer, and lets the offsets of the centred gradient follow the data."""
         # Keras' optimizers undo the scaling that mixed precision asks for.
-        scaled = [(self.optimizer.scale_loss(g), v) for g, v in self.gradient_pairs(gradient) if v.trainable]
-        self.optimizer.apply_gradients(scaled)
+        gradients, variables = zip(*((g, v) for g, v in self.gradient_pairs(gradient) if v.trainable), strict=True)
+        gradients = replicas.whole_gradients(self.optimizer, gradients)
+        scaled = [self.optimizer.scale_loss(g) for g in gradients]
+        self.optimizer.apply_gradients(zip(scaled, variables, strict=True))
         self.move_offsets(gradient)
 
     def centering_offsets(self) -> Offsets | None:
@@ -183,15 +193,22 @@ class RBMLayer(FittingModel):
 
     @property
     def chain_variables(self) -> dict[str, keras.Variable]:
-        """State of the negative phase: ``visible`` and ``hidden`` of persistent chains. Empty before training."""
+        """State of the negative phase: ``visible`` and ``hidden`` of persistent chains. Empty before training.
+
+        Under `tf.distribute` each replica has variables of its own for its part of the chains; `chain_states` has all.
+        """
         return dict(self.phase_variables.by_name)
+
+    def chain_states(self) -> dict[str, np.ndarray]:
+        """Values of `chain_variables`, of all replicas together; all workers must ask for them together."""
+        return self.phase_variables.values()
 
     def phase_state(self) -> State:
         """The state of the negative phase as tensors."""
         return {name: tf.convert_to_tensor(v) for name, v in self.phase_variables.by_name.items()}
 
     def assign_phase_state(self, state: State) -> None:
-        """Puts a state of the negative phase into its variables."""
+        """Keeps the state that an update has left: in a replica, its own part."""
         for name, variable in self.phase_variables.by_name.items():
             variable.assign(state[name])
 
@@ -201,9 +218,10 @@ class RBMLayer(FittingModel):
             return
         # A key of its own: whether there is state or not, the first update draws the same numbers.
         key = key_of(self.seed_generator.state, purpose=0xC4A1)
-        state = self.negative_phase.initial_state(self.machine(), batch_size, key)
-        self.phase_variables.build({name: tuple(value.shape) for name, value in state.items()})
-        self.assign_phase_state(state)
+        # By default each replica has as many chains as examples; the last one may have fewer of these.
+        replicas_in_sync = self.distribute_strategy.num_replicas_in_sync
+        rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
+        self.phase_variables.start(self.negative_phase.initial_state(self.machine(), rows, key))
 
     def start_chains(self, x: Any) -> None:
         """Starts the persistent chains from the given visible states, one chain each.
@@ -222,15 +240,14 @@ class RBMLayer(FittingModel):
         if set(self.negative_phase.initial_state(machine, len(x), key)) != set(state):
             raise ValueError(f"{type(self.negative_phase).__name__} has no persistent chains: use 'pcd' or 'wpcd'.")
         if self.phase_variables.built:
-            have = self.phase_variables.by_name["visible"].shape[-2]
+            have = self.phase_variables.shapes()["visible"][-2]
             if have != len(x):
                 raise ValueError(f"The layer has {have} chains already. Received: {len(x)} states")
         else:
             wished = getattr(self.negative_phase, "chains", None)
             if wished is not None and wished != len(x):
                 raise ValueError(f"The layer was made for {wished} chains. Received: {len(x)} states")
-            self.phase_variables.build({name: tuple(value.shape) for name, value in state.items()})
-        self.assign_phase_state(state)
+        self.phase_variables.start(state)
 
     # The mathematics
 
@@ -391,7 +408,7 @@ class RBMLayer(FittingModel):
         return cls(**config)
 
     def get_build_config(self) -> dict[str, Any]:
-        shapes = {name: list(v.shape) for name, v in self.phase_variables.by_name.items()}
+        shapes = {name: list(shape) for name, shape in self.phase_variables.shapes().items()}
         return {"input_shape": [None, self.num_visible], "phase_shapes": shapes if self.phase_variables.built else None}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
@@ -407,31 +424,19 @@ class RBMLayer(FittingModel):
             store[name] = getattr(self, name).state.numpy()
         if self.data_means is not None:
             store["data_means"] = self.data_means
+        if self.epochs_of_fit is not None:
+            store["epochs_of_fit"] = np.asarray(self.epochs_of_fit)
 
     def load_own_variables(self, store: Any) -> None:
-        own = (*SEED_GENERATORS, "data_means")
+        own = (*SEED_GENERATORS, "data_means", "epochs_of_fit")
         others = [name for name in store.keys() if name not in own]  # noqa: SIM118 - it cannot be iterated
         super().load_own_variables({name: store[name] for name in others})
         for name in SEED_GENERATORS:
             getattr(self, name).state.assign(np.asarray(store[name]))
         if "data_means" in store.keys():  # noqa: SIM118
             self.data_means = np.asarray(store["data_means"])
-
-
-@keras.saving.register_keras_serializable(package="tf_wcd")
-class PhaseVariables(keras.layers.Layer):
-    """Variables for the state of a negative phase, made when the first batch shows how many are needed."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(trainable=False, **kwargs)
-        self.by_name: dict[str, keras.Variable] = {}
-
-    def build(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        self.by_name = {
-            name: self.add_weight(shape=shape, initializer="zeros", trainable=False, name=name)
-            for name, shape in shapes.items()
-        }
-        self.built = True
+        if "epochs_of_fit" in store.keys():  # noqa: SIM118
+            self.epochs_of_fit = int(np.asarray(store["epochs_of_fit"]))
 
 
 get_unit = units.get

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tf_wcd import blocks
+from tf_wcd import blocks, replicas
 from tf_wcd.gradient import Gradient, phase_difference
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points, State
@@ -131,8 +131,9 @@ class ContrastiveModel(keras.Model):
         model_energy = tf.reduce_sum(negative * machine.free_energy(points.visible, points.hidden_field), axis=-1)
         reconstruction = machine.visible.mean(machine.visible_field(machine.hidden.mean(batch.hidden_field)))
         errors = tf.reduce_mean(tf.square(batch.visible - reconstruction), axis=-1)
-        ess = effective_sample_size(log_weights) / tf.cast(tf.shape(log_weights)[-1], log_weights.dtype)
-        return data_energy - model_energy, tf.reduce_sum(positive * errors, axis=-1), ess
+        count = replicas.total(tf.cast(tf.shape(log_weights)[-1], log_weights.dtype))
+        sums = replicas.total(tf.stack([data_energy - model_energy, tf.reduce_sum(positive * errors, axis=-1)]))
+        return sums[0], sums[1], effective_sample_size(log_weights) / count
 
     def update(self, phases: Phases) -> None:
         """Moves the parameters and the state of the negative phase one step."""
@@ -156,7 +157,8 @@ class ContrastiveModel(keras.Model):
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         visible, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        phases = self.phases(visible, sample_weight, self.phase_state(), key_of(self.seed_generator.next()))
+        key = replicas.own_key(key_of(self.seed_generator.next()))
+        phases = self.phases(visible, sample_weight, self.phase_state(), key)
         measured = self.measure(phases)
         self.update(phases)
         return self._record(measured)
@@ -164,13 +166,13 @@ class ContrastiveModel(keras.Model):
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         visible, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         # A key that training never uses, so that an evaluation in between does not change what training does next.
-        key = key_of(self.seed_generator.state, purpose=0x5EED)
+        key = replicas.own_key(key_of(self.seed_generator.state, purpose=0x5EED))
         return self._record(self.measure(self.phases(visible, sample_weight, self.phase_state(), key)))
 
     def _record(self, measured: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
         for metric, value in zip(self._measures, measured, strict=True):
             metric.update_state(value)
-        return {metric.name: metric.result() for metric in self._measures}
+        return {metric.name: replicas.for_logs(metric.result()) for metric in self._measures}
 
     # Many updates in one call
 
@@ -212,6 +214,9 @@ class ContrastiveModel(keras.Model):
             self._compiled.run[kind, all_rows] = run
         return self._compiled.run[kind, all_rows]
 
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Nothing to do: `fit` has made every variable. (Keras would average the replicas' parts of a batch here.)"""
+
     def make_train_function(self, force: bool = False) -> None:
         if self.train_function is not None and not force:
             return
@@ -229,13 +234,14 @@ class ContrastiveModel(keras.Model):
 def normalise_sample_weight(visible: tf.Tensor, sample_weight: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
     """Logarithm of the weights normalised to sum one, and their mean, which scales the whole step.
 
-    A batch without weight (possible by chance in a shuffled array) gives a step of length zero.
+    A batch without weight (possible by chance in a shuffled array) gives a step of length zero. Under `tf.distribute`
+    the batch is that of all replicas together.
     """
     dtype = visible.dtype
-    rows = tf.cast(tf.shape(visible)[-2], dtype)
+    rows = replicas.total(tf.cast(tf.shape(visible)[-2], dtype))
     if sample_weight is None:
         return tf.fill(tf.shape(visible)[:-1], -tf.math.log(rows)), tf.ones([], dtype)
     sample_weight = tf.reshape(tf.cast(sample_weight, dtype), tf.shape(visible)[:-1])
-    total = tf.reduce_sum(sample_weight, axis=-1, keepdims=True)
+    total = replicas.total(tf.reduce_sum(sample_weight, axis=-1, keepdims=True))
     normalised = tf.where(total > 0, sample_weight / tf.where(total > 0, total, 1.0), 1.0 / rows)
     return tf.math.log(normalised), total[..., 0] / rows

@@ -6,11 +6,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_wcd import replicas
 from tf_wcd.machine import Machine
 
 
 def model_log_weights(machine: Machine, visible: tf.Tensor, hidden_field: tf.Tensor | None = None) -> tf.Tensor:
     """log softmax(-F): the model's probability of each point relative to the whole set, in which Z cancels.
+
+    Under `tf.distribute` the set is that of all replicas.
 
     Args:
         machine: the RBM.
@@ -20,7 +23,7 @@ def model_log_weights(machine: Machine, visible: tf.Tensor, hidden_field: tf.Ten
     Returns:
         ``[..., M]``, with logsumexp 0 along the last axis.
     """
-    return tf.nn.log_softmax(-machine.free_energy(visible, hidden_field), axis=-1)
+    return replicas.normalise(-machine.free_energy(visible, hidden_field))
 
 
 def effective_sample_size(log_weights: tf.Tensor) -> tf.Tensor:
@@ -31,7 +34,7 @@ def effective_sample_size(log_weights: tf.Tensor) -> tf.Tensor:
     >>> round(float(effective_sample_size(tf.math.log([0.5, 0.25, 0.25]))), 4)
     2.6667
     """
-    return tf.exp(-tf.reduce_logsumexp(2.0 * log_weights, axis=-1))
+    return tf.exp(-replicas.log_total(2.0 * log_weights))
 
 
 def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: int = 16) -> tf.Tensor:
@@ -54,21 +57,28 @@ def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: i
     >>> round(float(effective_sample_size(tempered)), 3)
     2.0
     """
+    power = tempering_power(replicas.gather(log_weights), minimum_ess, halvings)
+    return replicas.normalise(power[..., None] * log_weights)
+
+
+def tempering_power(log_weights: tf.Tensor, minimum_ess: float, halvings: int = 16) -> tf.Tensor:
+    """The power b of `tempered_log_weights`, ``[...]``."""
     count = tf.cast(tf.shape(log_weights)[-1], log_weights.dtype)
     goal = minimum_ess * count
 
-    def tempered(power: tf.Tensor) -> tf.Tensor:
-        return tf.nn.log_softmax(power[..., None] * log_weights, axis=-1)
+    def size(power: tf.Tensor) -> tf.Tensor:
+        powers = tf.nn.log_softmax(power[..., None] * log_weights, axis=-1)
+        return tf.exp(-tf.reduce_logsumexp(2.0 * powers, axis=-1))
 
     def halve(i: tf.Tensor, low: tf.Tensor, high: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         middle = 0.5 * (low + high)
-        enough = effective_sample_size(tempered(middle)) >= goal
+        enough = size(middle) >= goal
         return i + 1, tf.where(enough, middle, low), tf.where(enough, high, middle)
 
-    enough = effective_sample_size(log_weights) >= goal
+    enough = tf.exp(-tf.reduce_logsumexp(2.0 * log_weights, axis=-1)) >= goal
     one = tf.ones_like(log_weights[..., 0])
     _, low, _ = tf.while_loop(lambda i, *_: i < halvings, halve, [tf.constant(0), 0.0 * one, one])
-    return tempered(tf.where(enough, one, low))
+    return tf.where(enough, one, low)
 
 
 def check_minimum_ess(minimum_ess: Any) -> float:

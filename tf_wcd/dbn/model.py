@@ -196,7 +196,8 @@ class DBN(UpDownModel):
         for rbm in self.rbms:
             # A model that is saved before a layer's turn has come has the layer's optimizer too.
             if not rbm.optimizer.built:
-                rbm.optimizer.build(rbm.trainable_variables)
+                with self.distribute_strategy.scope():
+                    rbm.optimizer.build(rbm.trainable_variables)
         begun = [number for number in range(len(self.rbms)) if self.epochs_done(number)]
         start = max(begun, default=0) if initial_layer is None else initial_layer
         if not 0 <= start < len(self.rbms):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from tf_wcd import replicas
 from tf_wcd.machine import Machine
 from tf_wcd.weights import check_minimum_ess, model_log_weights, tempered_log_weights
 
@@ -47,6 +48,10 @@ class NegativePhase:
     A subclass implements `points`. The weights are the model's, softmax(-F), unless it overrides `log_weights` too.
     State that lives from update to update (persistent chains) is a dictionary of tensors: `initial_state` makes it,
     `points` takes it and returns what it has become; the layer keeps it in variables and saves it with the model.
+
+    Under `tf.distribute` every replica has its own part of the batch, of the points and of the state: arrays of the
+    state with two axes or more are divided along the last but one. Weights are normalised over all replicas with
+    `tf_wcd.replicas.normalise`.
 
     A subclass with a ``name`` can be asked for by that name, ``RBMLayer(..., negative_phase="name")``. To save models
     with it, register it with `keras.saving.register_keras_serializable`; `get_config` must return the arguments
@@ -120,9 +125,10 @@ class Tempered(NegativePhase):
 
 
 def uniform_log_weights(points: Points) -> tf.Tensor:
-    """Equal weights, 1 / M."""
+    """Equal weights, 1 / M, where M counts the points of all replicas."""
     shape = tf.shape(points.visible)[:-1]
-    return tf.zeros(shape, points.visible.dtype) - tf.math.log(tf.cast(shape[-1], points.visible.dtype))
+    count = replicas.total(tf.cast(shape[-1], points.visible.dtype))
+    return tf.zeros(shape, points.visible.dtype) - tf.math.log(count)
 
 
 def check_steps(gibbs_steps: int) -> int:

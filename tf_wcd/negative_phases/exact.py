@@ -8,16 +8,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd import replicas
 from tf_wcd.enumeration import all_states
-from tf_wcd.machine import Machine
+from tf_wcd.machine import Machine, static_shape
 from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State
 
 MAX_VISIBLE = 20
 
 
 def shared_points(machine: Machine, visible: tf.Tensor) -> Points:
-    """The same points for each of the machines along the leading axes."""
-    visible = tf.broadcast_to(visible, [*machine.kernel.shape[:-2], *visible.shape])
+    """The same points for each of the machines along the leading axes; replicas divide them among themselves."""
+    visible = replicas.own_part(visible)
+    visible = tf.broadcast_to(visible, [*machine.kernel.shape[:-2], *static_shape(visible)])
     return Points(visible, machine.hidden_field(visible))
 
 

@@ -1,0 +1,83 @@
+"""Several replicas make the update that one makes: every algorithm, any division of the batch."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.tf_wcd.two_replicas import MAIN, MORE
+
+WITH_CHAINS = ("pcd", "wpcd", "tempered chains", "spins", "adam")
+
+
+def run(folder, part):
+    path = folder / f"{part}.npz"
+    subprocess.run([sys.executable, "-m", "tests.tf_wcd.two_replicas", path, part], check=True, env=dict(os.environ))
+    return dict(np.load(path))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("replicas"), "main")
+
+
+@pytest.fixture(scope="module")
+def more(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("replicas"), "more")
+
+
+def of(results, case, number):
+    start = f"{case}|{number}|"
+    return {name.removeprefix(start): value for name, value in results.items() if name.startswith(start)}
+
+
+def same_update(results, case):
+    one, two = of(results, case, 1), of(results, case, 2)
+    assert set(one) == set(two)
+    assert any(name.startswith("chains") for name in one) == (case in WITH_CHAINS)
+    for name in one:
+        if name.startswith("metric"):
+            # One device looks at the metrics at the last update of an epoch, replicas at each.
+            assert np.all(np.isfinite(two[name]))
+        else:
+            np.testing.assert_allclose(two[name], one[name], atol=1e-6, rtol=1e-6, err_msg=f"{case}: {name}")
+
+
+@pytest.mark.parametrize("case", MAIN)
+def test_two_replicas_update_as_one_does(results, case):
+    same_update(results, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MORE)
+def test_two_replicas_update_as_one_does_with_other_units_batches_and_optimizers(more, case):
+    same_update(more, case)
+
+
+@pytest.mark.slow
+def test_layers_of_a_stack_update_as_on_one_device(more):
+    one, two = of(more, "stack", 1), of(more, "stack", 2)
+    assert len(one) == 6
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], atol=2e-6, err_msg=name)
+
+
+@pytest.mark.slow
+def test_replicas_are_put_back_when_training_diverges(more):
+    assert "Training diverged" in str(more["diverged message"])
+    np.testing.assert_array_equal(more["diverged after"], more["diverged before"])
+
+
+def test_replicas_draw_their_own_numbers_and_the_same_again(results):
+    first, second = np.split(results["draws a"], 2)
+    assert results["draws a"].shape == (8, 30)
+    assert 0.2 < np.mean(first != second) < 0.8
+    np.testing.assert_array_equal(results["draws a"], results["draws b"])
+
+
+def test_all_chains_are_saved_and_spread_again(results):
+    np.testing.assert_array_equal(results["draws loaded"], results["draws b"])
+    assert np.any(results["draws one"] != results["draws loaded"])
+    np.testing.assert_array_equal(results["draws again"], results["draws one"])

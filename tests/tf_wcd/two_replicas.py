@@ -1,0 +1,175 @@
+"""Trains the same models on one device and on two virtual ones; a process of its own, as devices are set up once.
+
+python -m tests.tf_wcd.two_replicas RESULTS.npz main|more
+"""
+
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tf_wcd
+from tf_wcd.negative_phases import CD, PCD, WCD, WPCD, Exact, FixedPoints, Points
+
+ROWS, VISIBLE, HIDDEN = 16, 5, 3
+
+
+class FromBatch:
+    """Points that depend on the rows of the batch alone: its rows with their units moved by one."""
+
+    def points(self, machine, batch, state, key):
+        visible = tf.roll(batch.visible, 1, axis=-1)
+        return Points(visible, machine.hidden_field(visible)), state
+
+
+class FromChains:
+    """Points that depend on the chains alone: their visible states with the units moved by one, at each update."""
+
+    def points(self, machine, batch, state, key):
+        visible = tf.roll(state["visible"], 1, axis=-1)
+        return Points(visible, machine.hidden_field(visible)), {**state, "visible": visible}
+
+
+def plain(name, *bases):
+    return type(name, bases, {"name": None})
+
+
+cd, wcd = plain("CDPoints", FromBatch, CD), plain("WCDPoints", FromBatch, WCD)
+pcd, wpcd = plain("PCDPoints", FromChains, PCD), plain("WPCDPoints", FromChains, WPCD)
+sgd = keras.optimizers.SGD
+
+# Each: negative phase, arguments of the layer, optimizer, batch size of the 16 rows.
+CASES = {
+    "cd": (lambda: cd(), {}, lambda: sgd(0.5), 8),
+    "wcd": (lambda: wcd(), {}, lambda: sgd(0.5), 8),
+    "pcd": (lambda: pcd(chains=6), {}, lambda: sgd(0.5), 8),
+    "wpcd": (lambda: wpcd(chains=6), {}, lambda: sgd(0.5), 8),
+    "exact": (lambda: Exact(), {}, lambda: sgd(0.5), 8),
+    "fixed": (lambda: FixedPoints(np.eye(5)[:3]), {}, lambda: sgd(0.5), 8),
+    "tempered": (lambda: wcd(minimum_ess=0.7), {}, lambda: sgd(0.5), 8),
+    "tempered chains": (lambda: wpcd(chains=6, minimum_ess=0.7), {}, lambda: sgd(0.5), 8),
+    "centred": (lambda: wcd(), {"centered": True, "centering_rate": 0.3}, lambda: sgd(0.5), 8),
+    "spins": (lambda: wpcd(), {"visible_type": "spin", "hidden_type": "spin"}, lambda: sgd(0.5), 8),
+    "gaussian": (
+        lambda: wcd(),
+        {"visible_type": tf_wcd.units.Gaussian(learn_variance=True)},
+        lambda: sgd(0.05),
+        8,
+    ),
+    "uneven": (lambda: wcd(), {}, lambda: sgd(0.5), 11),
+    "one row": (lambda: wcd(), {}, lambda: sgd(0.5), 15),
+    "clipped": (lambda: wcd(), {}, lambda: sgd(0.5, momentum=0.9, weight_decay=0.01, clipnorm=0.05), 8),
+    "adam": (lambda: wpcd(), {}, lambda: keras.optimizers.Adam(0.05), 8),
+}
+
+
+MAIN = ("cd", "wcd", "pcd", "wpcd", "exact", "tempered chains", "centred")
+MORE = tuple(case for case in CASES if case not in MAIN)
+
+
+def data(arguments):
+    x = (np.random.default_rng(0).random((ROWS, VISIBLE)) < [0.2, 0.5, 0.7, 0.4, 0.9]).astype("float32")
+    return 2 * x - 1 if arguments.get("visible_type") == "spin" else x
+
+
+def layer(phase, arguments, optimizer, run_eagerly):
+    rbm = tf_wcd.RBMLayer(
+        HIDDEN,
+        negative_phase=phase(),
+        kernel_initializer=keras.initializers.RandomNormal(stddev=1.0, seed=7),
+        visible_bias_initializer=keras.initializers.RandomNormal(stddev=0.5, seed=8),
+        seed=1,
+        **arguments,
+    )
+    rbm.compile(optimizer(), run_eagerly=run_eagerly)
+    return rbm
+
+
+def train(case, strategy):
+    """Parameters after one pass, metrics of each epoch and chains, by name."""
+    phase, arguments, optimizer, batch_size = CASES[case]
+    with strategy.scope():
+        # Compilation takes most of the time: one case is enough for it.
+        rbm = layer(phase, arguments, optimizer, run_eagerly=case != "wpcd")
+    weights = np.random.default_rng(2).random(ROWS)
+    history = rbm.fit(data(arguments), sample_weight=weights, batch_size=batch_size, epochs=1, verbose=0)
+    others = [v for v in rbm.non_trainable_variables if "offset" in v.name]
+    return {
+        **{f"parameter {v.name}": v.numpy() for v in [*rbm.trainable_variables, *others]},
+        **{f"chains {name}": value for name, value in rbm.chain_states().items()},
+        "metric loss": history.history["loss"],
+        "metric ess": history.history["ess"],
+        "metric reconstruction_error": history.history["reconstruction_error"],
+    }
+
+
+def own_draws(strategy, folder):
+    """With real draws: what the replicas draw, twice; and a model that goes on with one device after it was saved."""
+    results = {}
+    for run in "ab":
+        with strategy.scope():
+            rbm = tf_wcd.RBMLayer(40, negative_phase=PCD(chains=8), seed=5)
+            rbm.compile(sgd(0.0))
+        rbm.fit(np.ones((16, 30)), batch_size=8, verbose=0)
+        results[f"draws {run}"] = rbm.chain_states()["visible"]
+    rbm.save(f"{folder}/two.keras")
+    one = keras.models.load_model(f"{folder}/two.keras")
+    results["draws loaded"] = one.chain_variables["visible"].numpy()
+    one.fit(np.ones((16, 30)), batch_size=8, verbose=0)
+    one.save(f"{folder}/one.keras")
+    with strategy.scope():
+        results["draws again"] = keras.models.load_model(f"{folder}/one.keras").chain_states()["visible"]
+    results["draws one"] = one.chain_variables["visible"].numpy()
+    return results
+
+
+def divergence(strategy):
+    """A learning rate that is far too high: the error, and chains before and after."""
+    with strategy.scope():
+        rbm = tf_wcd.RBMLayer(3, visible_type="gaussian", negative_phase=PCD(chains=4), seed=5)
+        rbm.compile(sgd(3e38), run_eagerly=True)
+    x = 100 * np.random.default_rng(0).normal(size=(8, VISIBLE))
+    rbm.start_chains(x[:4])
+    before = rbm.chain_states()["visible"]
+    try:
+        rbm.fit(x, batch_size=8, epochs=3, verbose=0)
+    except tf_wcd.DivergenceError as error:
+        message = str(error)
+    return {"diverged message": message, "diverged before": before, "diverged after": rbm.chain_states()["visible"]}
+
+
+def stack(strategy):
+    """A DBN with layers whose points are the batch's."""
+    with strategy.scope():
+        arguments = {"kernel_initializer": keras.initializers.RandomNormal(stddev=1.0, seed=7)}
+        rbms = [tf_wcd.RBMLayer(n, negative_phase=p(), seed=n, **arguments) for n, p in ((4, wcd), (3, cd))]
+        for rbm in rbms:
+            rbm.compile(sgd(0.2), run_eagerly=True)
+        dbn = tf_wcd.DBN(rbms)
+    dbn.pretrain(data({}), epochs=2, batch_size=8, verbose=0)
+    return {f"parameter {i} {v.name}": v.numpy() for i, rbm in enumerate(rbms) for v in rbm.trainable_variables}
+
+
+def main(path, part):
+    tf.get_logger().setLevel("ERROR")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    one, two = tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    results, start = {}, time.perf_counter()
+    for number, strategy in ((1, one), (2, two)):
+        for case in MAIN if part == "main" else MORE:
+            print(f"{time.perf_counter() - start:6.1f} s: {case} on {number}", flush=True)
+            results |= {f"{case}|{number}|{name}": value for name, value in train(case, strategy).items()}
+        if part == "more":
+            results |= {f"stack|{number}|{name}": value for name, value in stack(strategy).items()}
+    if part == "more":
+        results |= divergence(two)
+    else:
+        results |= own_draws(two, path.rpartition("/")[0])
+    np.savez(path, **results)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
