@@ -19,7 +19,6 @@ import numpy as np
 from matplotlib import image
 
 import tf_wcd
-from tests.serving.browser import Page
 from tf_wcd import plots
 from trainers import demo
 
@@ -53,10 +52,11 @@ def draw_tensorboard() -> None:
     browser = shutil.which("chromium") or sys.exit("This needs Chromium.")
     (x, _), (test, _) = tf_wcd.datasets.load("mnist", binarize="stochastic", seed=0)
     with tempfile.TemporaryDirectory() as folder:
-        rbm = tf_wcd.RBMLayer(128, negative_phase="pcd", centered=True, seed=0)
-        rbm.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(0.02, 3000, 0.0), momentum=0.5))
-        board = tf_wcd.callbacks.RBMTensorBoard(f"{folder}/logs/mnist", x[:20_000], test, gibbs_steps=500)
-        rbm.fit(x[:20_000], batch_size=100, epochs=15, callbacks=[board], verbose=0)
+        # A rate that is too high, so that there is something to see: all filters become the same picture.
+        rbm = tf_wcd.RBMLayer(100, negative_phase="pcd", centered=True, seed=0)
+        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.5))
+        board = tf_wcd.callbacks.RBMTensorBoard(f"{folder}/logs/mnist", x, test, gibbs_steps=500, filters=64)
+        rbm.fit(x[:10_000], batch_size=100, epochs=15, callbacks=[board], verbose=0)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -65,13 +65,17 @@ def draw_tensorboard() -> None:
         try:
             address = f"http://127.0.0.1:{port}/"
             wait_for(address)
-            page = Page(browser, f"{folder}/browser")
-            size = {"width": 1400, "height": 1250, "deviceScaleFactor": 1, "mobile": False}
-            page.call("Emulation.setDeviceMetricsOverride", **size)
-            page.open(f"{address}?darkMode=false&tagFilter=filters%7Csamples%7Cgap%7Cess%7Ckernel#timeseries")
-            time.sleep(20)  # cards are filled one after the other
-            page.screenshot(IMAGES / "tensorboard.png")
-            page.close()
+            options = [
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+            ]
+            options += ["--hide-scrollbars", "--window-size=1400,1350", "--virtual-time-budget=30000"]
+            options += [f"--user-data-dir={folder}/browser", f"--screenshot={IMAGES / 'tensorboard.png'}"]
+            command = [browser, *options, f"{address}?darkMode=false#timeseries"]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         finally:
             server.terminate()
             server.wait()
