@@ -1,6 +1,6 @@
 """A training that may be killed at any moment; started again, it goes on.
 
-    python -m tests.tf_wcd.interrupted_run FOLDER EPOCHS
+python -m tests.tf_wcd.interrupted_run FOLDER EPOCHS
 """
 
 import sys
