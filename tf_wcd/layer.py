@@ -179,10 +179,11 @@ class RBMLayer(FittingModel):
     def descend(self, gradient: Gradient) -> None:
         """Hands the gradient to the optimizer, and lets the offsets of the centred gradient follow the data."""
         # Keras' optimizers undo the scaling that mixed precision asks for.
-        gradients, variables = zip(*((g, v) for g, v in self.gradient_pairs(gradient) if v.trainable), strict=True)
-        gradients = replicas.whole_gradients(self.optimizer, gradients)
-        scaled = [self.optimizer.scale_loss(g) for g in gradients]
-        self.optimizer.apply_gradients(zip(scaled, variables, strict=True))
+        pairs = [(g, v) for g, v in self.gradient_pairs(gradient) if v.trainable]
+        gradients = replicas.whole_gradients(self.optimizer, [g for g, _ in pairs])
+        self.optimizer.apply_gradients(
+            [(self.optimizer.scale_loss(g), v) for g, (_, v) in zip(gradients, pairs, strict=True)]
+        )
         self.move_offsets(gradient)
 
     def centering_offsets(self) -> Offsets | None:

@@ -7,7 +7,6 @@ replicas' gradients is then the gradient of the whole batch, however it was divi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -180,12 +179,12 @@ class SeedGenerator(keras.random.SeedGenerator):
     def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(seed, **kwargs)
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            first = self.state.numpy()
-            make: Callable[..., Any] = keras.Variable
-            self.state = make(
-                lambda shape, dtype: tf.constant(first, dtype),
+            first: Any = self.state
+            values, dtype = first.numpy(), first.dtype
+            self.state: Any = keras.Variable(
+                lambda shape, dtype: tf.constant(values, dtype),
                 shape=(2,),
-                dtype=self.state.dtype,
+                dtype=dtype,
                 trainable=False,
                 aggregation="only_first_replica",
                 name="seed_generator_state",

@@ -1,8 +1,8 @@
 """Training that goes on exactly where it was stopped, with `keras.callbacks.BackupAndRestore`.
 
-Keras writes the weights and then the number of the epoch, each over the one before. A process that is killed in between,
-or in the middle of one of them, would go on from a file that is cut short, or one epoch off. Here weights are written
-aside and renamed, and the number of epochs is one of them, which decides.
+Keras writes the weights and then the number of the epoch, each over the one before. A process that is killed in
+between, or in the middle of one of them, would go on from a file that is cut short, or one epoch off. Here weights are
+written aside and renamed, and the number of epochs is one of them, which decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def save_weights_at_once(save: Any, filepath: Any, overwrite: bool = True, **kwa
     """
     path = Path(filepath)
     aside = path.with_name(f"new_{path.name}")
-    if not overwrite or not path.exists() or "".join(path.suffixes[-2:]) != ".weights.h5":
+    if not overwrite or kwargs or not path.name.endswith(".weights.h5"):
         save(filepath, overwrite=overwrite, **kwargs)
         return
     try:
@@ -32,7 +32,7 @@ def save_weights_at_once(save: Any, filepath: Any, overwrite: bool = True, **kwa
             os.fsync(file.fileno())
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise OSError(f"{path} could not be written ({error}); the one before is still there and good.") from error
+        raise OSError(f"{path} could not be written ({error}); what was there before is still there.") from error
     aside.replace(path)
 
 

@@ -49,9 +49,9 @@ def check(tmp_path, epochs, kills):
 
 @pytest.mark.slow
 def test_three_kills(tmp_path):
-    check(tmp_path, 300, 3)
+    check(tmp_path, 90, 3)
 
 
 @pytest.mark.slow
 def test_twenty_kills(tmp_path):
-    check(tmp_path, 2000, 20)
+    check(tmp_path, 600, 20)
