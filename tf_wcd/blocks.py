@@ -86,8 +86,8 @@ def row_batches(x: np.ndarray, weights: np.ndarray, blocks: Callable[[], Iterato
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for block in blocks():
-            rows = block[0] if block.shape[1] else slice(None)
-            yield x[rows], weights[rows]
+            # Copies always: TensorFlow may compute in the memory of arrays that it is handed.
+            yield (x[block[0]], weights[block[0]]) if block.shape[1] else (x.copy(), weights.copy())
 
     spec = tf.TensorSpec([None, x.shape[1]], weights.dtype), tf.TensorSpec([None], weights.dtype)
     return tf.data.Dataset.from_generator(batches, output_signature=spec).prefetch(2)
