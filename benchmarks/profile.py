@@ -27,8 +27,13 @@ WHOLE = "BlockUntilReady"  # the wait for the compiled call
 NOT_OPERATIONS = ("end:", "Thunk", "Threadpool", "Slinky", "Cpu", "Block", "Eager", "TFE", "Iterator", "while")
 
 
-def large_layer() -> tuple[Callable[[], None], int]:
-    return fitting(mnist_sized(), 500, "wpcd", 1, 50, 100)
+def large_layer(phase: str = "wpcd") -> tuple[Callable[[], None], int]:
+    return fitting(mnist_sized(), 500, phase, 1, 50, 100)
+
+
+def parity() -> tuple[Callable[[], None], int]:
+    x, _ = tf_wcd.datasets.load("P10")
+    return fitting(x, 50, "wcd", 10, 50, len(x))
 
 
 def ensemble() -> tuple[Callable[[], None], int]:
@@ -38,7 +43,13 @@ def ensemble() -> tuple[Callable[[], None], int]:
     return lambda: members.fit(x, batch_size=14, steps_per_epoch=200, verbose=0), 200
 
 
-WORKS = {"large_layer": large_layer, "ensemble": ensemble}
+WORKS = {
+    "large_layer": large_layer,
+    "large_layer_wcd": lambda: large_layer("wcd"),
+    "large_layer_cd": lambda: large_layer("cd"),
+    "P10": parity,
+    "ensemble": ensemble,
+}
 
 
 def profile(run: Callable[[], None], updates: int, lines: int = 25) -> str:
