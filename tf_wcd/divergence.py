@@ -61,11 +61,12 @@ class DivergenceGuard(keras.callbacks.Callback):
             return
         # Members of an ensemble do not touch each other: it goes on as long as one of them is sound.
         members = len(getattr(self.model, "replicas", ()))
-        finite = {v.name: _is_finite(v.value, members) for v in self.model.trainable_variables}
-        if bool(tf.reduce_any(tf.reduce_all(tf.stack(list(finite.values())), axis=0))):
+        variables = self.model.trainable_variables
+        finite = [_is_finite(variable.value, members) for variable in variables]
+        if bool(tf.reduce_any(tf.reduce_all(tf.stack(finite), axis=0))):
             self._keep()
             return
-        culprits = [name for name, value in finite.items() if not bool(tf.reduce_all(value))]
+        culprits = [v.name for v, sound in zip(variables, finite, strict=True) if not bool(tf.reduce_all(sound))]
         reached = int(self.model.optimizer.iterations.numpy())
         for variable, copy in zip(self._variables(), self._copies, strict=True):
             variable.assign(copy)
