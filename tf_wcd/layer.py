@@ -334,10 +334,12 @@ class RBMLayer(FittingModel):
         Args:
             filepath: folder to write; it must not exist, or be empty.
             format: `"tf_saved_model"` as described here; Keras' other formats hold the layer's call alone.
-            **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, means ``[visible units]`` or
-                states whose means these chains start from (those of the data of the last `fit` if not given);
-                ``max_steps`` (10000), the most steps that a request may ask for; ``max_rows`` (10000), the most rows in
-                a batch; ``warmup`` (True), whether to include requests that warm a server up.
+            **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, where these chains start: means
+                ``[visible units]`` to draw the units with, or states ``[n, visible units]``, one of which is picked by
+                each seed (if not given: exact samples of a model of up to 16 binary visible units, and the means of the
+                last `fit`'s data for larger ones); ``max_steps`` (10000), the most steps that a request may ask for;
+                ``max_rows`` (10000), the most rows in a batch; ``warmup`` (True), whether to include requests that warm
+                a server up.
         """
         if format != "tf_saved_model":
             return super().export(filepath, format=format, **kwargs)

@@ -377,8 +377,9 @@ class DBN(UpDownModel):
             filepath: folder to write; it must not exist, or be empty.
             format: `"tf_saved_model"` as described here; Keras' other formats hold the model's call alone.
             **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, means of the top RBM's visible
-                units, labels included, or states whose means these chains start from (those that the top RBM was
-                trained on if not given); ``max_steps`` (10000), the most steps that a request may ask for;
+                units, labels included, that these chains start from, or states of them, one of which is picked by each
+                seed (if not given: exact samples of a top RBM of up to 16 binary visible units, and the means of what
+                it was trained on for larger ones); ``max_steps`` (10000), the most steps that a request may ask for;
                 ``max_rows`` (10000), the most rows in a batch; ``warmup`` (True), whether to include requests that warm
                 a server up.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_wcd.export.exact_sums import ExactSumMachine
-from tf_wcd.row_random import row_keys
+from tf_wcd.row_random import column_uniform, row_keys
 
 # What a row's random numbers are for. Those of `gibbs` and `clamp` are the same: nothing held is nothing clamped.
 START, UP, DOWN, SAMPLE_CHAIN, GIBBS_CHAIN = range(5)
@@ -28,6 +28,21 @@ def starting_states(machine: ExactSumMachine, means: tf.Tensor, seeds: tf.Tensor
     field = tf.cast(machine.visible.field_of(means[None, :]), machine.dtype)
     rows = tf.shape(seeds)[0]
     return machine.sample_visible(tf.repeat(field, rows, axis=0), keys, 0)
+
+
+def picked_states(states: tf.Tensor, cumulative: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+    """One of the states for each row, ``[rows, filled-up units]``, picked with the states' probabilities.
+
+    Args:
+        states: ``[n, filled-up units]``.
+        cumulative: their probabilities, summed up to each one, float64 ``[n]``.
+        seeds: int64 ``[rows]``.
+    """
+    # Two numbers of 23 bits make one that is fine enough for probabilities of 1e-13.
+    coarse, fine = tf.unstack(tf.cast(column_uniform(row_keys(seeds, START), 0, 2), tf.float64))
+    uniform = coarse + (fine - 0.5) * 2.0**-23
+    number = tf.searchsorted(cumulative, uniform, side="right")
+    return tf.gather(states, tf.minimum(number, tf.shape(cumulative)[0] - 1))
 
 
 def run_chain(

@@ -145,6 +145,11 @@ class ExactSumMachine(tf.Module):
         wide = tf.pad(tf.cast(visible, tf.float64), [[0, 0], [0, _fill(self.num_visible)]])
         return _snap(wide, self._state_step)
 
+    def in_steps(self, values: np.ndarray) -> np.ndarray:
+        """States to start from, in whole steps and within the limit."""
+        limited = np.clip(values, -self.limit, self.limit)
+        return np.ldexp(np.rint(np.ldexp(limited, -self._state_step)), self._state_step)
+
     def start_field(self, visible: tf.Tensor) -> tf.Tensor:
         """c + W x, for `states` that need not be those of units, as the chain's type."""
         return self.chain_field(self.wide.hidden_field(visible))

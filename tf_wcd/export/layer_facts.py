@@ -24,9 +24,8 @@ def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> 
             f"Received: visible_type={rbm.visible_unit.name!r}"
         )
     machine = rbm.machine()
-    if start is None:
-        start = known_means(rbm)
-    export_machines([machine], path, start=start, facts={"training": training_summary(rbm)}, **kwargs)
+    facts = {"training": training_summary(rbm)}
+    export_machines([machine], path, start=start, data_means=known_means(rbm), facts=facts, **kwargs)
 
 
 def export_dbn(dbn: DBN, path: Any, start: Any = None, **kwargs: Any) -> None:
@@ -35,7 +34,8 @@ def export_dbn(dbn: DBN, path: Any, start: Any = None, **kwargs: Any) -> None:
     export_machines(
         dbn.machines(),
         path,
-        start=known_means(dbn.rbms[-1]) if start is None else start,
+        start=start,
+        data_means=known_means(dbn.rbms[-1]),
         facts=facts,
         generative=dbn.generative_machines() if dbn.untied else None,
         **kwargs,

@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tf_wcd.dbn.passes import number_of_labels
 from tf_wcd.evaluation import exact
 from tf_wcd.export.signatures import ServedModel
+from tf_wcd.export.starts import start_of
 from tf_wcd.export.warmup import write_warmup
 from tf_wcd.machine import Machine
 from tf_wcd.version import __version__
@@ -31,6 +32,7 @@ def export_machines(
     max_steps: int = 10_000,
     max_rows: int = 10_000,
     start: Any = None,
+    data_means: np.ndarray | None = None,
     facts: dict[str, Any] | None = None,
     warmup: bool = True,
     generative: Sequence[Machine] | None = None,
@@ -44,8 +46,10 @@ def export_machines(
         gibbs_steps: steps of the chains of the signature `sample`.
         max_steps: the most steps that a request to `gibbs` or `clamp` may ask for.
         max_rows: the most rows in one batch.
-        start: means of the last RBM's visible units (labels included) at the start of `sample`'s chains, ``[units]``,
-            or states whose means are taken, ``[n, units]``; the middle of their range if not given.
+        start: where `sample`'s chains start: means of the last RBM's visible units (labels included), ``[units]``; or
+            states of them, ``[n, units]``, one of which is picked by each row's seed; or ``None`` for exact samples of
+            the model where all states can be listed (up to 16 binary units), and the data's means elsewhere.
+        data_means: means of the data of the last RBM; the middle of their range if not given.
         facts: further facts for the metadata.
         warmup: write requests that TF-Serving runs before it answers with this model.
         generative: the RBMs below the last one as they generate data, where their weights downwards are not those
@@ -82,8 +86,10 @@ def export_machines(
     log_partition = None
     if len(machines) == 1 and not labels and exact.smaller_side(machines[0])[1] <= exact.MAX_UNITS:
         log_partition = float(exact.log_partition_of(machines[0]).numpy())
-    means = _means(start, machines[-1])
-    model = ServedModel(machines, int(gibbs_steps), int(max_steps), int(max_rows), means, log_partition, generative)
+    chain_start = start_of(start, data_means, machines[-1])
+    model = ServedModel(
+        machines, int(gibbs_steps), int(max_steps), int(max_rows), chain_start, log_partition, generative
+    )
     functions = model.functions()
     signatures = {DEFAULT_SIGNATURE: functions["sample"], **functions}
     tf.saved_model.save(model, str(path), signatures=signatures)
@@ -98,6 +104,7 @@ def export_machines(
         "labels": labels,
         "log_partition": log_partition,
         "gibbs_steps": int(gibbs_steps),
+        "start": chain_start.name,
         "max_steps": int(max_steps),
         "max_rows": int(max_rows),
         "signatures": sorted(signatures),
@@ -118,28 +125,6 @@ def read_facts(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-def _means(start: Any, machine: Machine) -> np.ndarray:
-    labels = number_of_labels(machine)
-    if start is None:
-        means = np.full([machine.num_visible], machine.visible.midpoint)
-        means[len(means) - labels :] = 1 / max(labels, 1)
-        return means
-    means = np.asarray(start, "float64")
-    means = means.mean(0) if means.ndim == 2 and len(means) else means
-    if means.shape != (machine.num_visible,) or not np.isfinite(means).all():
-        raise ValueError(
-            f"`start` must hold finite means [{machine.num_visible}], or states [n, {machine.num_visible}]. "
-            f"Received: shape {np.shape(start)}"
-        )
-    low, high = machine.visible.data_range
-    if means.min() < low or means.max() > high:
-        raise ValueError(
-            f"`start` must be {machine.visible.domain()} for {machine.visible.name!r} visible units. "
-            f"Received: values from {means.min():g} to {means.max():g}"
-        )
-    return means
 
 
 def _complete(path: Path, model: ServedModel, record: dict[str, Any]) -> None:

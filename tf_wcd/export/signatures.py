@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tf_wcd.export import chains
 from tf_wcd.export.exact_sums import ExactSumMachine
+from tf_wcd.export.starts import Start
 from tf_wcd.machine import Machine
 from tf_wcd.row_random import row_keys
 
@@ -29,7 +30,7 @@ class ServedModel(tf.Module):
         sample_steps: Gibbs steps of `sample`.
         max_steps: the most that a request may ask for.
         max_rows: the most rows in a batch.
-        start: means of the last RBM's visible units at the start of `sample`'s chains.
+        start: where `sample`'s chains in the last RBM start.
         log_partition: exact log Z, if it is known (of a single RBM).
         generative: the RBMs below the last one as they generate data, where that is not as they read them.
     """
@@ -40,7 +41,7 @@ class ServedModel(tf.Module):
         sample_steps: int,
         max_steps: int,
         max_rows: int,
-        start: np.ndarray,
+        start: Start,
         log_partition: float | None = None,
         generative: Sequence[Machine] | None = None,
     ) -> None:
@@ -50,12 +51,18 @@ class ServedModel(tf.Module):
         self.downward = [*below, self.machines[-1]]
         self.sample_steps, self.max_steps, self.max_rows = sample_steps, max_steps, max_rows
         self.log_partition = log_partition
-        top = self.machines[-1]
+        top, means = self.machines[-1], start.means
         if not top.real:
             low, high = top.visible.values  # type: ignore[misc]
             margin = MARGIN * (high - low)
-            start = np.clip(start, low + margin, high - margin)
-        self.start = tf.Variable(top.laid_out(start, top.visible.midpoint), trainable=False, dtype=tf.float64)
+            means = np.clip(means, low + margin, high - margin)
+        self.start = tf.Variable(top.laid_out(means, top.visible.midpoint), trainable=False, dtype=tf.float64)
+        self.start_states = None
+        if start.states is not None:
+            states = top.laid_out(start.states.T).T
+            kept = top.in_steps(states) if top.real else states.astype("int8")
+            self.start_states = tf.Variable(kept, trainable=False)
+            self.start_cumulative = tf.Variable(start.cumulative, trainable=False)
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The signatures by name."""
@@ -96,10 +103,12 @@ class ServedModel(tf.Module):
     def sample(self, seed: tf.Tensor) -> dict[str, tf.Tensor]:
         seed = self._rows("seed", seed)
         top = self.machines[-1]
-        start = chains.starting_states(top, self.start, seed)
-        drawn = chains.run_chain(
-            top, top.chain.hidden_field(start), self.sample_steps, row_keys(seed, chains.SAMPLE_CHAIN)
-        )
+        if self.start_states is None:
+            field = top.chain.hidden_field(chains.starting_states(top, self.start, seed))
+        else:
+            picked = chains.picked_states(self.start_states, self.start_cumulative, seed)
+            field = top.start_field(tf.cast(picked, tf.float64))
+        drawn = chains.run_chain(top, field, self.sample_steps, row_keys(seed, chains.SAMPLE_CHAIN))
         return self._answer(chains.pass_down(self.downward, drawn, seed))
 
     def gibbs(self, visible: tf.Tensor, seed: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
