@@ -17,6 +17,13 @@ import tensorflow as tf
 import tf_wcd
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Compiling with XLA takes most of a small test's time, so only tests marked `xla` or `slow` do so."""
+    marked = any(item.get_closest_marker(name) for name in ("xla", "slow"))
+    tf_wcd.xla.BY_DEFAULT = marked or "TF_WCD_TEST_XLA" in os.environ
+
+
 @pytest.fixture(autouse=True)
 def _names_for_docstrings(doctest_namespace):
     doctest_namespace.update(keras=keras, np=np, tf=tf, tf_wcd=tf_wcd)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, negative_phases, replicas, units
+from tf_wcd import data_checks, negative_phases, replicas, units, xla
 from tf_wcd.fitting import FittingModel
 from tf_wcd.gradient import Gradient, Offsets
 from tf_wcd.machine import Machine
@@ -311,7 +311,7 @@ class RBMLayer(FittingModel):
         start = start_of_chains(self.machine(), num_samples, gibbs_steps, initial, clamp, key)
         if self._compiled.sample is None:
             self._compiled.sample = tf.function(
-                lambda *chains: run_chains(self.machine(), *chains), jit_compile=True, autograph=False
+                lambda *chains: run_chains(self.machine(), *chains), jit_compile=xla.BY_DEFAULT, autograph=False
             )
         return self._compiled.sample(*start, key)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tf_wcd import blocks, replicas
+from tf_wcd import blocks, replicas, xla
 from tf_wcd.gradient import Gradient, phase_difference
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points, State
@@ -89,7 +89,7 @@ class ContrastiveModel(keras.Model):
             )
         # Keras' own "auto" leaves XLA out on machines without an accelerator, where it helps small updates most.
         jit = (
-            not run_eagerly and self.distribute_strategy.num_replicas_in_sync == 1
+            xla.BY_DEFAULT and not run_eagerly and self.distribute_strategy.num_replicas_in_sync == 1
             if jit_compile == "auto"
             else jit_compile
         )

@@ -8,6 +8,11 @@ import os
 SMALL_LOOP_BYTES = 300_000
 
 
+# What ``jit_compile="auto"`` means, and how samples are drawn. Compiling takes seconds, which pays from some hundred
+# updates on; whoever trains many tiny models for a moment each may set it to False.
+BY_DEFAULT = True
+
+
 def allow_small_loops() -> None:
     """Raises the limit for this process, unless the user has set options of the kind. Too late once XLA has started."""
     flags = os.environ.get("XLA_FLAGS", "")

@@ -7,6 +7,8 @@ import pytest
 import tf_wcd
 from tests import brute_force as bf
 
+pytestmark = pytest.mark.xla
+
 STATES, PROBABILITIES = tf_wcd.datasets.load("BS09")
 SPINS = 2 * STATES - 1
 RATES = [0.1, 0.02, 0.004]

@@ -5,6 +5,8 @@ import pytest
 
 from tests import brute_force as bf
 
+pytestmark = pytest.mark.xla
+
 N = 100_000
 
 

@@ -9,6 +9,8 @@ import tf_wcd
 from tests import brute_force as bf
 from tf_wcd.blocks import automatic_updates_per_call, index_blocks
 
+pytestmark = pytest.mark.xla
+
 X = (np.random.default_rng(0).uniform(size=(50, 6)) < 0.4).astype("float32")
 
 

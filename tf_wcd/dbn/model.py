@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks
+from tf_wcd import data_checks, xla
 from tf_wcd.dbn import networks, pretraining
 from tf_wcd.dbn.fitting_layers import check_layers, labels_of, widths_of
 from tf_wcd.dbn.generation import generate, start_of_top
@@ -248,7 +248,7 @@ class DBN(UpDownModel):
         if self._compiled.sample is None:
             self._compiled.sample = tf.function(
                 lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains),
-                jit_compile=True,
+                jit_compile=xla.BY_DEFAULT,
                 autograph=False,
             )
         drawn = self._compiled.sample(*start, key)

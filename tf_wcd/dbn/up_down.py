@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_wcd import data_checks
+from tf_wcd import data_checks, xla
 from tf_wcd.dbn.passes import draw, keyed_uniforms, number_of_labels, pass_up
 from tf_wcd.dbn.streams import one_hot, one_hot_tensor
 from tf_wcd.gradient import phase_difference
@@ -95,7 +95,7 @@ class UpDownModel(keras.Model):
             run_eagerly: run step by step in Python, for debugging.
             jit_compile: compile with XLA; ``"auto"`` does so wherever it can.
         """
-        jit = not run_eagerly if jit_compile == "auto" else jit_compile
+        jit = xla.BY_DEFAULT and not run_eagerly if jit_compile == "auto" else jit_compile
         super().compile(optimizer=optimizer, run_eagerly=run_eagerly, jit_compile=jit)
         self._compile_arguments = {
             "optimizer": self.optimizer,
