@@ -120,6 +120,7 @@ def pretrained(
     seed: int,
     labels: int = 0,
     stddev: float = 0.01,
+    inputs: str = "probabilities",
 ) -> tf_wcd.DBN:
     """The model of a part, pre-trained to the end, from wherever the last run left it."""
     path = folder / f"{name}.keras"
@@ -133,6 +134,7 @@ def pretrained(
         data.y,
         epochs=epochs,
         batch_size=settings.batch_size,
+        inputs=inputs,
         callbacks=[EpochLines(folder / f"{name}.jsonl", "pretraining"), SaveModel(path)],
         verbose=verbose,
     )

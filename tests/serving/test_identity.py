@@ -84,7 +84,9 @@ def _middle(n_v, n_h):
     return rbm
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "kind", [name if name == "small" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_rows_alone_and_in_batches_of_any_size(kind, tmp_path):
     rbm = MODELS[kind]()
     rbm.export(tmp_path / "m", gibbs_steps=15)

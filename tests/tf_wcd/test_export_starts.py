@@ -16,7 +16,7 @@ from tests.brute_force import (
 from tests.tf_wcd.served import exported, signatures
 from tests.tf_wcd.test_export import chi_square_z
 from tf_wcd.export.saved_model import read_facts
-from tf_wcd.export.starts import MOST_UNITS
+from tf_wcd.export.starts import MOST_UNITS, start_of
 
 ROWS = 20_000
 
@@ -41,18 +41,15 @@ def test_a_small_model_starts_from_its_own_distribution(hidden_type, tmp_path):
     served = exported(rbm, tmp_path / "exact", gibbs_steps=20, max_rows=ROWS)
     seeds = np.arange(ROWS)
     assert abs(z_of(served["sample"](seed=seeds)["visible"], exact)) < 4
+    # A row picks its start by its own seed alone.
+    others = np.random.default_rng(0).integers(-(2**63), 2**63, 64)
+    together = served["sample"](seed=others)["visible"]
+    for i in (0, 17, 63):
+        np.testing.assert_array_equal(served["sample"](seed=others[i : i + 1])["visible"][0], together[i])
     # From means, the wells are filled in other proportions.
     from_means = exported(rbm, tmp_path / "means", gibbs_steps=20, max_rows=ROWS, start=np.zeros(5))
     assert z_of(from_means["sample"](seed=seeds)["visible"], exact) > 10
     assert [read_facts(tmp_path / name)["start"] for name in ("exact", "means")] == ["exact", "means"]
-
-
-def test_a_row_picks_its_start_by_its_seed_alone(tmp_path):
-    served = exported(frozen_rbm(), tmp_path / "m", gibbs_steps=3)
-    seeds = np.random.default_rng(0).integers(-(2**63), 2**63, 64)
-    together = served["sample"](seed=seeds)["visible"]
-    for i in (0, 17, 63):
-        np.testing.assert_array_equal(served["sample"](seed=seeds[i : i + 1])["visible"][0], together[i])
 
 
 def test_given_states_are_picked_equally_often(tmp_path):
@@ -92,11 +89,13 @@ def test_a_stack_starts_from_the_distribution_of_its_top(tmp_path):
     assert abs(z_of(signatures(tmp_path / "m")["sample"](seed=np.arange(ROWS))["visible"], exact)) < 4
 
 
-def test_larger_models_start_from_means(tmp_path):
+def test_larger_models_start_from_means():
     rbm = tf_wcd.RBMLayer(3, seed=0)
     rbm.build((None, MOST_UNITS + 1))
-    rbm.export(tmp_path / "m", gibbs_steps=1)
-    assert read_facts(tmp_path / "m")["start"] == "means"
+    means = np.linspace(0.1, 0.9, MOST_UNITS + 1)
+    start = start_of(None, means, rbm.machine())
+    assert (start.name, start.states) == ("means", None)
+    np.testing.assert_array_equal(start.means, means)
 
 
 def labelled():

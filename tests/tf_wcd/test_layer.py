@@ -70,7 +70,7 @@ def test_metrics_equal_their_definitions():
 
 
 def test_evaluation_changes_nothing():
-    for phase in PHASES:
+    for phase in ("wcd", "wpcd"):
         one, two = trained(negative_phase=phase), trained(negative_phase=phase)
         one.evaluate(X, verbose=0)
         one.sample(3, gibbs_steps=2)
@@ -82,12 +82,14 @@ def test_evaluation_changes_nothing():
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_same_seed_same_result(phase):
-    assert_same_variables(trained(negative_phase=phase), trained(negative_phase=phase))
-    assert (trained(negative_phase=phase).kernel.numpy() != trained(negative_phase=phase, seed=2).kernel.numpy()).any()
+    first = trained(negative_phase=phase)
+    assert_same_variables(first, trained(negative_phase=phase))
+    assert (first.kernel.numpy() != trained(negative_phase=phase, seed=2).kernel.numpy()).any()
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize(
+    ("phase", "centered"), [("cd", False), ("wcd", True), ("pcd", False), ("wpcd", True), ("exact", False)]
+)
 def test_a_reloaded_model_goes_on_as_if_it_had_never_been_saved(phase, centered, tmp_path):
     rbm = trained(negative_phase=phase, centered=centered)
     rbm.save(tmp_path / "rbm.keras")
