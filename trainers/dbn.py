@@ -23,6 +23,8 @@ from trainers.dbn_records import EpochLines, Record
 FRACTIONS = (0.01, 0.1)
 # Chosen on the last 10,000 training images (--validation), as the dropout below.
 TUNING_RATE = 0.004
+# For few labels, where there is time for many more epochs.
+FEW_LABELS_RATE = 0.002
 
 
 def network(dbn: tf_wcd.DBN) -> keras.Model:
@@ -90,7 +92,7 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
                 model = network(dbn)
                 if start == "random":
                     model = keras.models.clone_model(model)
-                error = fine_tune(model, x, y, data, epochs, TUNING_RATE, None, 0)
+                error = fine_tune(model, x, y, data, epochs, FEW_LABELS_RATE, None, 0)
                 runs.append({"seed": seed, "fraction": fraction, "labels": len(x), "start": start, "test_error": error})
                 record.update(runs=runs)
                 print(f"{len(x)} labels, seed {seed}, {start}: test error {error:.2%}")

@@ -19,19 +19,21 @@ def generate(folder: Path, settings: Settings, data: Data, record: Record, verbo
     start = time.perf_counter()
     dbn = pretrained(
         folder, "generation", data, settings, verbose,
-        units=settings.units(500, 500, 1000), hidden="bernoulli", phases=["cd", "cd", "pcd"], rate=0.05,
-        epochs=[settings.epochs, settings.epochs, 3 * settings.epochs], seed=settings.seed, labels=CLASSES,
+        units=settings.units(500, 500, 1000), hidden="bernoulli", phases=["cd", "cd", "pcd"], rate=0.1,
+        epochs=[settings.epochs, settings.epochs, 4 * settings.epochs], seed=settings.seed, labels=CLASSES,
+        inputs="samples",  # what the layers below make of the data is what the top RBM has to draw: states
     )  # fmt: skip
     predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
     record.update(
         free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start
     )
     print(f"Classification by free energy: test error {record.content['free_energy_test_error']:.2%}")
+    draw_sheets(folder, dbn, settings)
     dbn = up_down(folder, dbn, settings, data, verbose)
     predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
     record.update(free_energy_test_error_after_up_down=float(np.mean(predicted != data.y_test)))
     print(f"After up-down: test error {record.content['free_energy_test_error_after_up_down']:.2%}")
-    draw_sheets(folder, dbn, settings)
+    draw_sheets(folder, dbn, settings, "_after_up_down")
     bound = tf_wcd.evaluation.variational_bound(dbn, (data.x_test[:1000] > 0.5).astype("float32"), seed=settings.seed)
     record.update(
         bound=bound.mean,
@@ -46,17 +48,18 @@ def generate(folder: Path, settings: Settings, data: Data, record: Record, verbo
 def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbose: int) -> tf_wcd.DBN:
     """The model trained further with the up-down algorithm, from wherever the last run left it."""
     path = folder / "up_down.keras"
+    epochs = max(1, settings.epochs // 3)
     updates = -(-len(data.x) // settings.batch_size)
     if path.exists():
         dbn = keras.models.load_model(path)
     else:
-        schedule = keras.optimizers.schedules.PolynomialDecay(0.02, max(1, settings.epochs * updates), 0.0002)
+        schedule = keras.optimizers.schedules.PolynomialDecay(0.02, epochs * updates, 0.0002)
         dbn.compile(keras.optimizers.SGD(schedule, momentum=0.5))
     dbn.fit(
         data.x,
         data.y,
         batch_size=settings.batch_size,
-        epochs=settings.epochs,
+        epochs=epochs,
         initial_epoch=int(dbn.optimizer.iterations) // updates,
         callbacks=[EpochLines(folder / "generation.jsonl", "up-down"), SaveModel(path)],
         verbose=verbose,
@@ -64,11 +67,11 @@ def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbo
     return dbn
 
 
-def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings) -> None:
+def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings, suffix: str = "") -> None:
     """One sheet of any digits, and one with a row for each class; all are the first that were drawn."""
     free = dbn.sample(100, gibbs_steps=1000, probabilities=True, seed=settings.seed).numpy()
-    plots.image_sheet(free, (SIDE, SIDE)).savefig(folder / "unconditional.png")
+    plots.image_sheet(free, (SIDE, SIDE)).savefig(folder / f"unconditional{suffix}.png")
     labels = np.repeat(np.arange(CLASSES), 10)
     given = dbn.sample(100, gibbs_steps=1000, labels=labels, probabilities=True, seed=settings.seed).numpy()
     names = [str(label) for label in range(CLASSES)]
-    plots.image_sheet(given, (SIDE, SIDE), row_names=names).savefig(folder / "by_class.png")
+    plots.image_sheet(given, (SIDE, SIDE), row_names=names).savefig(folder / f"by_class{suffix}.png")
