@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, negative_phases, replicas, xla
+from tf_wcd import data_checks, negative_phases, replicas
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.fitting import FittingModel
 from tf_wcd.gradient import Gradient, Offsets
@@ -20,6 +20,7 @@ from tf_wcd.sampling import run_chains, start_of_chains
 from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
+from tf_wcd.xla import compiled
 
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
 
@@ -310,9 +311,7 @@ class RBMLayer(FittingModel):
         key = self.sampling_key(seed)
         start = start_of_chains(self.machine(), num_samples, gibbs_steps, initial, clamp, key)
         if self._compiled.sample is None:
-            self._compiled.sample = tf.function(
-                lambda *chains: run_chains(self.machine(), *chains), jit_compile=xla.BY_DEFAULT, autograph=False
-            )
+            self._compiled.sample = compiled(lambda *chains: run_chains(self.machine(), *chains))
         return self._compiled.sample(*start, key)
 
     def sampling_key(self, seed: int | None) -> tf.Tensor:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, xla
+from tf_wcd import data_checks
 from tf_wcd.dbn import networks, pretraining
 from tf_wcd.dbn.fitting_layers import check_layers, labels_of, widths_of
 from tf_wcd.dbn.generation import generate, start_of_top
@@ -21,6 +21,7 @@ from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
 from tf_wcd.training import CompiledFunctions
 from tf_wcd.units import Labelled, Unit
+from tf_wcd.xla import compiled
 
 ROWS_AT_A_TIME = 1000
 
@@ -246,10 +247,8 @@ class DBN(UpDownModel):
         key = self.rbms[-1].sampling_key(seed)
         start = start_of_top(self, num_samples, gibbs_steps, labels, initial, key)
         if self._compiled.sample is None:
-            self._compiled.sample = tf.function(
-                lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains),
-                jit_compile=xla.BY_DEFAULT,
-                autograph=False,
+            self._compiled.sample = compiled(
+                lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains)
             )
         drawn = self._compiled.sample(*start, key)
         return drawn.probability if probabilities else drawn.visible
