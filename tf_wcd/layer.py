@@ -20,6 +20,7 @@ from tf_wcd.sampling import run_chains, start_of_chains
 from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
+from tf_wcd.units.base import bias_of_means
 from tf_wcd.xla import compiled
 
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
@@ -226,6 +227,31 @@ class RBMLayer(FittingModel):
         replicas_in_sync = self.distribute_strategy.num_replicas_in_sync
         rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
         self.phase_variables.start(self.negative_phase.initial_state(self.machine(), rows, key))
+
+    def start_at_means(self, x: Any) -> None:
+        """Sets the visible bias to that of units without weights that have the means of the data.
+
+        Call it before the first `fit` where some units are nearly always off, or on, as the pixels of images are
+        (Hinton 2012): hidden units that learn to switch them off are lost for anything else.
+
+        Args:
+            x: ``[examples, visible units]``; the training data.
+
+        Example:
+
+        >>> rbm = RBMLayer(3, kernel_initializer="zeros")
+        >>> rbm.start_at_means([[0, 1], [0, 0], [0, 1], [0, 1]])
+        >>> [round(float(mean), 2) for mean in rbm.reconstruct([[0, 0]])[0]]
+        [0.01, 0.75]
+        """
+        x = data_checks.check_visible(
+            x, self.visible_unit, self.num_visible if self.built else None, dtype=self.variable_dtype
+        )
+        if not self.built:
+            self.build((None, x.shape[1]))
+        means = x.mean(axis=0, keepdims=True, dtype="float64").astype(self.variable_dtype)
+        bias = bias_of_means(self.machine().visible, means)[..., 0, :]
+        self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
 
     def start_chains(self, x: Any) -> None:
         """Starts the persistent chains from the given visible states, one chain each.

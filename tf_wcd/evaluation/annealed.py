@@ -19,12 +19,11 @@ from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_err
 from tf_wcd.gibbs import random_visible
 from tf_wcd.random_bits import subkey
 from tf_wcd.sampling import run_chains
+from tf_wcd.units.base import bias_of_means
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
 
-# Base means stay this far (as a part of the range) from the ends, so that no state is impossible in the base model.
-CLIP = 0.01
 PILOT_STEPS = 50
 # Purposes of random numbers, each with a key of its own.
 _BASE, _PILOT, _FORWARD, _START, _BURN_IN, _REVERSE = range(6)
@@ -190,11 +189,7 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
         start = random_visible(machine, chains, key, draw=2**32 - 1)
         pilot = call_compiled(_gibbs, rbm, start, tf.constant(PILOT_STEPS), key)
         means = np.mean(pilot, axis=0, keepdims=True, dtype="float64")
-    low, high = unit.data_range
-    if math.isfinite(high - low):
-        margin = CLIP * (high - low)
-        means = np.clip(means, low + margin, high - margin)
-    return unit.field_of(tf.constant(means.astype(dtype)))[0]
+    return bias_of_means(unit, means.astype(dtype))[0]
 
 
 def _gibbs(machine: Any, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
