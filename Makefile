@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow lint format bench docs dist clean
+.PHONY: demo test test-slow lint format bench docs dist bounds clean
 
 demo: .venv/installed
 	$(BIN)/wcd demo
@@ -35,6 +35,10 @@ dist: .venv/installed
 	rm -rf dist
 	$(BIN)/python -m build --quiet --outdir dist
 	$(BIN)/python tests/try_wheel.py dist
+
+# The lowest and the highest versions of all dependencies that pyproject.toml allows, each tried in an environment of its own.
+bounds: .venv/installed
+	$(BIN)/python tests/try_bounds.py
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

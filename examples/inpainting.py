@@ -21,6 +21,7 @@ arguments = parser.parse_args()
 x = x[: arguments.images]
 
 rbm = tf_wcd.RBMLayer(500, negative_phase="pcd", centered=True, seed=0)
+rbm.start_at_means(x)
 updates = arguments.epochs * -(-len(x) // 100)
 rate = keras.optimizers.schedules.PolynomialDecay(0.05, updates, 0.0)
 rbm.compile(keras.optimizers.SGD(rate, momentum=0.5))

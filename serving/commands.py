@@ -64,20 +64,11 @@ def keep_samples(samples: np.ndarray, png: str, npy: str) -> None:
 
 
 def write_sheet(samples: np.ndarray, path: str | Path) -> None:
-    """One picture of all samples side by side; states that are no square are drawn as one row each."""
-    from matplotlib import image
+    """One picture of all samples side by side; states that are no rectangle are drawn as one row each."""
+    from tf_wcd.plots import image_sheet, picture_shape
 
-    from tf_wcd.plots import picture_shape
-
-    rows, cols = picture_shape(samples.shape[1])
-    across = math.ceil(math.sqrt(len(samples) * rows / cols))
-    down = math.ceil(len(samples) / across)
+    rows, columns = picture_shape(samples.shape[1])
+    across = math.ceil(math.sqrt(len(samples) * rows / columns))
     low, high = samples.min(), samples.max()
     scaled = (samples - low) / (high - low) if high > low else np.zeros_like(samples)
-    # A grey line between the pictures.
-    sheet = np.full([down * (rows + 1) + 1, across * (cols + 1) + 1], 0.5)
-    for i, picture in enumerate(scaled.reshape(-1, rows, cols)):
-        top, left = 1 + i // across * (rows + 1), 1 + i % across * (cols + 1)
-        sheet[top : top + rows, left : left + cols] = picture
-    zoom = max(1, 640 // max(sheet.shape))
-    image.imsave(path, np.kron(sheet, np.ones([zoom, zoom])), cmap="gray", vmin=0, vmax=1)
+    image_sheet(scaled, (rows, columns), columns=across).savefig(path)

@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*
 # The same code with less of it.
 SHORTER = {"epochs=10": "epochs=2", "epochs, updates = 10, 2000": "epochs, updates = 2, 500"}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
 
 def name(path):
@@ -90,7 +90,7 @@ def test_commands_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for link in LINK.findall(text):
+    for link in map("".join, LINK.findall(text)):
         if re.match(r"\w+:", link):
             continue
         path, _, anchor = link.partition("#")
@@ -106,3 +106,10 @@ def test_the_two_commands_are_shown():
     text = (ROOT / "README.md").read_text()
     assert "make demo" in text
     assert "make test" in text
+
+
+def test_the_architecture_names_every_module():
+    text = (ROOT / "docs" / "developers.md").read_text()
+    modules = {path.name for path in (ROOT / "tf_wcd").glob("*.py")} - {"__init__.py", "version.py"}
+    packages = {f"{path.parent.name}/" for path in (ROOT / "tf_wcd").glob("*/__init__.py")}
+    assert {name for name in modules | packages if f"`{name}`" not in text} == set()

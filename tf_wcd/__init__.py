@@ -35,12 +35,14 @@ __all__ = [
     "evaluation",
     "mcmc",
     "negative_phases",
+    "plots",
     "units",
 ]
 
 
 def __getattr__(name: str) -> ModuleType:
-    # These import TensorFlow Probability, which takes as long as half of everything else: only who asks pays for it.
-    if name in ("distribution", "mcmc"):
+    # TensorFlow Probability takes as long to import as half of everything else, and Matplotlib some time too: only who
+    # asks pays for it.
+    if name in ("distribution", "mcmc", "plots"):
         return importlib.import_module(f"tf_wcd.{name}")
     raise AttributeError(f"module 'tf_wcd' has no attribute {name!r}")

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.enumeration import states_of
 from tf_wcd.evaluation import exact
 from tf_wcd.gibbs import random_visible
@@ -61,10 +62,8 @@ class RBMDistribution(tfp.distributions.Distribution):
             raise ValueError(f"A distribution is of one RBM. Received: a kernel of shape {machine.kernel.shape}")
         if log_partition is not None and not np.isfinite(float(log_partition)):
             raise ValueError(f"`log_partition` must be a finite number. Received: log_partition={log_partition!r}")
-        if isinstance(gibbs_steps, bool) or int(gibbs_steps) != gibbs_steps or gibbs_steps < 1:
-            raise ValueError(f"`gibbs_steps` must be an integer of at least 1. Received: gibbs_steps={gibbs_steps!r}")
         self._machine = machine
-        self._gibbs_steps = int(gibbs_steps)
+        self._gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
         self._log_partition = None if log_partition is None else tf.constant(log_partition, tf.float64)
         self._log_weights: tf.Tensor | None = None
         super().__init__(

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import is_integer
 from tf_wcd.gradient import Gradient
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import static_shape
@@ -60,7 +61,7 @@ class RBMEnsemble(RBMLayer):
             )
         lengths = {len(value) for value in (learning_rates, initial_stddev) if isinstance(value, Sequence | np.ndarray)}
         count = count or max(lengths, default=1)
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1 or lengths - {count}:
+        if not is_integer(count) or count < 1 or lengths - {count}:
             raise ValueError(
                 "`count`, and the lengths of `learning_rates` and `initial_stddev`, must agree and be at least 1. "
                 f"Received: count={count!r}, lengths {sorted(lengths)}"

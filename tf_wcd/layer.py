@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, negative_phases, replicas, units, xla
+from tf_wcd import data_checks, negative_phases, replicas
+from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.fitting import FittingModel
 from tf_wcd.gradient import Gradient, Offsets
 from tf_wcd.machine import Machine
@@ -16,6 +17,11 @@ from tf_wcd.negative_phases import NegativePhase, State
 from tf_wcd.phase_variables import PhaseVariables
 from tf_wcd.random_bits import key_of
 from tf_wcd.sampling import run_chains, start_of_chains
+from tf_wcd.units import Unit
+from tf_wcd.units import get as get_unit
+from tf_wcd.units import serialize as serialize_unit
+from tf_wcd.units.base import bias_of_means
+from tf_wcd.xla import compiled
 
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
 
@@ -66,8 +72,8 @@ class RBMLayer(FittingModel):
     def __init__(
         self,
         units: int,
-        visible_type: str | units.Unit = "bernoulli",
-        hidden_type: str | units.Unit = "bernoulli",
+        visible_type: str | Unit = "bernoulli",
+        hidden_type: str | Unit = "bernoulli",
         negative_phase: str | NegativePhase = "wcd",
         gibbs_steps: int = 1,
         chains: int | None = None,
@@ -80,23 +86,21 @@ class RBMLayer(FittingModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if isinstance(units, bool) or not isinstance(units, (int, np.integer)) or units < 1:
-            raise ValueError(f"`units` must be an integer of at least 1. Received: units={units!r}")
         if not 0 <= centering_rate <= 1:
             raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
-        self.units = int(units)
+        self.units = check_integer("units", units)
         self.visible_unit = get_unit(visible_type)
         self.hidden_unit = get_unit(hidden_type)
         if self.hidden_unit.values is None:
             raise ValueError(
                 f"Hidden units must have two states: 'bernoulli' or 'spin'. Received: hidden_type={hidden_type!r}"
             )
-        self.gibbs_steps = negative_phases.check_steps(gibbs_steps)
-        self.chains = chains
+        self.gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
+        self.chains = None if chains is None else check_integer("chains", chains)
         self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
         self.centered = bool(centered)
         self.centering_rate = float(centering_rate)
-        self.seed = seed
+        self.seed = seed = check_seed(seed)
         self.seed_generator = replicas.SeedGenerator(seed)
         self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
         if kernel_initializer is None:
@@ -224,6 +228,31 @@ class RBMLayer(FittingModel):
         rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
         self.phase_variables.start(self.negative_phase.initial_state(self.machine(), rows, key))
 
+    def start_at_means(self, x: Any) -> None:
+        """Sets the visible bias to that of units without weights that have the means of the data.
+
+        Call it before the first `fit` where some units are nearly always off, or on, as the pixels of images are
+        (Hinton 2012): hidden units that learn to switch them off are lost for anything else.
+
+        Args:
+            x: ``[examples, visible units]``; the training data.
+
+        Example:
+
+        >>> rbm = RBMLayer(3, kernel_initializer="zeros")
+        >>> rbm.start_at_means([[0, 1], [0, 0], [0, 1], [0, 1]])
+        >>> [round(float(mean), 2) for mean in rbm.reconstruct([[0, 0]])[0]]
+        [0.01, 0.75]
+        """
+        x = data_checks.check_visible(
+            x, self.visible_unit, self.num_visible if self.built else None, dtype=self.variable_dtype
+        )
+        if not self.built:
+            self.build((None, x.shape[1]))
+        means = x.mean(axis=0, keepdims=True, dtype="float64").astype(self.variable_dtype)
+        bias = bias_of_means(self.machine().visible, means)[..., 0, :]
+        self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
+
     def start_chains(self, x: Any) -> None:
         """Starts the persistent chains from the given visible states, one chain each.
 
@@ -305,15 +334,16 @@ class RBMLayer(FittingModel):
             ``[num_samples, visible units]``.
         """
         self._require_built()
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
-            raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
-        key = key_of(self.sampling_seed_generator.next() if seed is None else tf.constant([int(seed), 0], tf.int64))
+        key = self.sampling_key(seed)
         start = start_of_chains(self.machine(), num_samples, gibbs_steps, initial, clamp, key)
         if self._compiled.sample is None:
-            self._compiled.sample = tf.function(
-                lambda *chains: run_chains(self.machine(), *chains), jit_compile=xla.BY_DEFAULT, autograph=False
-            )
+            self._compiled.sample = compiled(lambda *chains: run_chains(self.machine(), *chains))
         return self._compiled.sample(*start, key)
+
+    def sampling_key(self, seed: int | None) -> tf.Tensor:
+        """The key, uint32 [2], of samples or of an estimate: that of the seed, or a new one for ``None``."""
+        seed = check_seed(seed)
+        return key_of(self.sampling_seed_generator.next() if seed is None else tf.constant([seed, 0], tf.int64))
 
     def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
         """Writes a SavedModel that TF-Serving serves, with signatures for samples, codes and energies.
@@ -389,8 +419,8 @@ class RBMLayer(FittingModel):
         return {
             **super().get_config(),
             "units": self.units,
-            "visible_type": unit_config(self.visible_unit),
-            "hidden_type": unit_config(self.hidden_unit),
+            "visible_type": serialize_unit(self.visible_unit),
+            "hidden_type": serialize_unit(self.hidden_unit),
             "negative_phase": keras.saving.serialize_keras_object(self.negative_phase),
             "gibbs_steps": self.gibbs_steps,
             "chains": self.chains,
@@ -440,11 +470,3 @@ class RBMLayer(FittingModel):
             self.data_means = np.asarray(store["data_means"])
         if "epochs_of_fit" in store.keys():  # noqa: SIM118
             self.epochs_of_fit = int(np.asarray(store["epochs_of_fit"]))
-
-
-get_unit = units.get
-
-
-def unit_config(unit: units.Unit) -> str | dict[str, Any]:
-    """The name of a unit type without settings, as users write it; the serialised object otherwise."""
-    return keras.saving.serialize_keras_object(unit) if unit.get_config() else unit.name

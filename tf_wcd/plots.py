@@ -128,15 +128,15 @@ def image_sheet(
 
 
 def picture_shape(units: int) -> tuple[int, int]:
-    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, or else one row.
+    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, upright, or else one row.
 
     Example:
 
     >>> picture_shape(784), picture_shape(128), picture_shape(11)
-    ((28, 28), (8, 16), (1, 11))
+    ((28, 28), (16, 8), (1, 11))
     """
-    rows = next(n for n in range(math.isqrt(units), 0, -1) if units % n == 0)
-    return rows, units // rows
+    columns = next(n for n in range(math.isqrt(units), 0, -1) if units % n == 0)
+    return (units // columns, columns) if columns > 1 else (1, units)
 
 
 def pixels(figure: Figure) -> np.ndarray:

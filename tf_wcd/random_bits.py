@@ -89,7 +89,7 @@ def uniform(
     True
     """
     draw = tf.cast(draw, tf.uint32)
-    if all(isinstance(n, int) for n in shape):
+    if all(isinstance(n, int) for n in shape) and not tf.executing_eagerly():
         return tf.cast(_traced_uniform(key, draw, tuple(shape)), dtype)
     return tf.cast(_uniform(key, draw, shape), dtype)
 
@@ -102,6 +102,7 @@ def _uniform(key: tf.Tensor, draw: tf.Tensor, shape: Sequence[int | tf.Tensor]) 
 
 
 # Some hundred operations, which are a good part of an update's graph: traced once for each shape, not at each draw.
+# Outside of graphs nothing is traced: TensorFlow would warn whoever asks for samples of many shapes.
 _traced_uniform = tf.function(_uniform, autograph=False)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import data_checks
+from tf_wcd.arguments import check_integer
 from tf_wcd.gibbs import random_visible
 from tf_wcd.machine import Machine
 
@@ -16,23 +17,20 @@ def start_of_chains(
     machine: Machine, num_samples: int, gibbs_steps: int, initial: Any, clamp: Any, key: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
     """Checks the arguments of `RBMLayer.sample` and makes those of `run_chains`: states, mask of held units, steps."""
-    if isinstance(num_samples, bool) or int(num_samples) != num_samples or num_samples < 1:
-        raise ValueError(f"`num_samples` must be an integer of at least 1. Received: num_samples={num_samples!r}")
-    if isinstance(gibbs_steps, bool) or int(gibbs_steps) != gibbs_steps or gibbs_steps < 0:
-        raise ValueError(f"`gibbs_steps` must be an integer of at least 0. Received: gibbs_steps={gibbs_steps!r}")
+    rows, steps = check_integer("num_samples", num_samples), check_integer("gibbs_steps", gibbs_steps, least=0)
     if clamp is not None and initial is None:
         raise ValueError("`clamp` holds units at their values in `initial`: pass `initial` too. Received: initial=None")
-    shape = (int(num_samples), machine.num_visible)
+    shape = (rows, machine.num_visible)
     dtype = machine.kernel.dtype
     if initial is None:
         # The last number of a 32-bit counter: the chain itself counts from 0.
-        visible = random_visible(machine, shape[0], key, draw=2**32 - 1)
+        visible = random_visible(machine, rows, key, draw=2**32 - 1)
     else:
-        rows = np.atleast_2d(np.asarray(initial))
-        if rows.shape[0] not in (1, shape[0]):
-            raise ValueError(f"`initial` must have one row or {shape[0]}. Received: shape {rows.shape}")
-        rows = data_checks.check_visible(rows, machine.visible, shape[1], "initial", dtype.as_numpy_dtype)
-        visible = tf.constant(np.broadcast_to(rows, shape))
+        given = np.atleast_2d(np.asarray(initial))
+        if len(given) not in (1, rows):
+            raise ValueError(f"`initial` must have one row or {rows}. Received: shape {given.shape}")
+        given = data_checks.check_visible(given, machine.visible, shape[1], "initial", dtype.as_numpy_dtype)
+        visible = tf.constant(np.broadcast_to(given, shape))
     held = None
     if clamp is not None:
         mask = np.asarray(clamp)
@@ -42,7 +40,7 @@ def start_of_chains(
                 f"Received: shape {mask.shape}"
             )
         held = tf.constant(np.broadcast_to(mask.astype(bool), shape))
-    return visible, held, tf.constant(int(gibbs_steps))
+    return visible, held, tf.constant(steps)
 
 
 def run_chains(

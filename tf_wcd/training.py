@@ -13,6 +13,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points, State
 from tf_wcd.random_bits import key_of
 from tf_wcd.weights import effective_sample_size
+from tf_wcd.xla import compiled
 
 
 class Phases(NamedTuple):
@@ -210,7 +211,7 @@ class ContrastiveModel(keras.Model):
                 return self._record(measured)
 
             if not self.run_eagerly:
-                run = tf.function(run, jit_compile=self.jit_compile, autograph=False, reduce_retracing=True)
+                run = compiled(run, self.jit_compile, reduce_retracing=True)
             self._compiled.run[kind, all_rows] = run
         return self._compiled.run[kind, all_rows]
 

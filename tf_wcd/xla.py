@@ -1,6 +1,10 @@
-"""Settings of the XLA compiler that small models need."""
+"""How functions are compiled."""
 
 import os
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
 
 # XLA can compile a whole loop into one function where the data of an iteration are few. Without the calls between its
 # operations an update of a small model takes a fraction of the time, and other work on the machine disturbs it less.
@@ -19,3 +23,15 @@ def allow_small_loops() -> None:
     if "xla_backend_extra_options" not in flags:
         option = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={SMALL_LOOP_BYTES}"
         os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
+
+
+def compiled(function: Callable[..., Any], jit_compile: bool | None = None, **options: Any) -> Any:
+    """`tf.function` of a function that each model makes for itself; with XLA by default.
+
+    TensorFlow counts the functions of all models as one, and would warn whoever trains a handful of models in a loop
+    that it is traced too often.
+    """
+    jit = BY_DEFAULT if jit_compile is None else jit_compile
+    made = tf.function(function, jit_compile=jit, autograph=False, **options)
+    made._omit_frequent_tracing_warning = True
+    return made

@@ -196,6 +196,9 @@ def _bench() -> Outcome:
 
     if importlib.util.find_spec("benchmarks") is None:
         raise ValueError("The measurements are not installed with the package: run this in a clone of the repository.")
+    missing = [module for module in ("rbms", "sklearn", "torch") if importlib.util.find_spec(module) is None]
+    if missing:
+        raise ValueError(f"What is measured against is not installed: run `make bench`. Missing: {', '.join(missing)}")
     command = [sys.executable, "-m", "benchmarks", *FLAGS.parts]
     return min(subprocess.run(command, stdout=sys.stderr if FLAGS.json else None).returncode, 1)
 

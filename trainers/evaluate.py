@@ -77,8 +77,10 @@ def evaluate(path: str, data: str, chains: int = 100, temperatures: int = 1000, 
     if small:
         print(f"KL from {data}: {found['kl']:.5f} nats, exact; {found['mass']:.2%} of the probability on its states")
     else:
-        print(f"Log-likelihood of {data}'s test images: {found['log_likelihood']:.2f} nats, {found['method']}")
-        print(f"between {found['lower']:.2f} and {found['upper']:.2f}, standard error {found['standard_error']:.3f}")
+        print(f"Log-likelihood of the test images of {data}: {found['log_likelihood']:.2f} nats, {found['method']}")
+        if found["method"] == "annealed":
+            error = f"standard error {found['standard_error']:.3f}"
+            print(f"Forward and reverse annealing: between {found['lower']:.2f} and {found['upper']:.2f} nats, {error}")
         print(f"Pseudo-log-likelihood: {found['pseudo_log_likelihood']:.2f} nats")
         print(f"Free energy of test less training images: {found['free_energy_gap']:.2f} nats")
     return {"model": path, "data": data, **found}

@@ -79,10 +79,10 @@ def full_quality(
         for part, x in (("train", train[:10_000].astype("float64")), ("test", test.astype("float64")))
     }
     figures.parent.mkdir(parents=True, exist_ok=True)
-    side = image_shape(train.shape[1])
-    plots.image_sheet(samples[:100], side, columns=20).savefig(f"{figures}-samples.png")
+    shape = plots.picture_shape(train.shape[1])
+    plots.image_sheet(samples[:100], shape, columns=20).savefig(f"{figures}-samples.png")
     kernel = rbm.kernel.numpy().T
-    plots.image_sheet(kernel[np.argsort(-np.square(kernel).sum(axis=1))[:100]], side, columns=20, signed=True).savefig(
+    plots.image_sheet(kernel[np.argsort(-np.square(kernel).sum(axis=1))[:100]], shape, columns=20, signed=True).savefig(
         f"{figures}-filters.png"
     )
     return {
@@ -97,9 +97,3 @@ def full_quality(
             "test_estimate": round(-free["test"] - annealed.estimate, 2),
         },
     }
-
-
-def image_shape(pixels: int) -> tuple[int, int]:
-    """Height and width: squares, but for the 16 x 8 letters."""
-    side = round(pixels**0.5)
-    return (side, side) if side * side == pixels else (16, 8)

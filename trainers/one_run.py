@@ -51,7 +51,9 @@ def run_images(settings: large_sets.ImageSettings, folder: Path, verbose: bool =
     images = large_sets.load_images(task)
     name = f"{settings.data}-{_short(dataclasses.asdict(settings))}"
     rbm, losses, seconds = large_sets.train(settings, images.train, folder / "checkpoints", verbose)
+    folder.mkdir(parents=True, exist_ok=True)  # a short run has left no checkpoint there
     rbm.save(folder / f"{name}.keras")
+    print("Evaluating on the test images: 10^5 samples, Parzen windows and annealing (a few minutes)", flush=True)
     sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
     quality = image_evaluation.full_quality(rbm, images.train, images.test, sigma, large_sets.SEED, folder / name)
     record = {

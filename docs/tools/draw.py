@@ -5,7 +5,6 @@ The second trains on MNIST and needs Chromium; each takes about a minute on 2 co
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,11 +18,15 @@ import numpy as np
 from matplotlib import image
 
 import tf_wcd
+from tests.serving.browser import browsing
 from tf_wcd import plots
 from trainers import demo
 
 IMAGES = Path(__file__).parents[1] / "images"
 EPOCHS = 50
+# Of the cards in TensorBoard, those in the picture.
+TAGS = "samples|filters|free_energy|training"
+CLOSE_SETTINGS = "document.querySelector('button.settings-button')?.click()"
 
 
 def draw_plots() -> None:
@@ -49,14 +52,15 @@ def draw_plots() -> None:
 
 def draw_tensorboard() -> None:
     """TensorBoard in a browser, after a short training on MNIST."""
-    browser = shutil.which("chromium") or sys.exit("This needs Chromium.")
     (x, _), (test, _) = tf_wcd.datasets.load("mnist", binarize="stochastic", seed=0)
+    updates, epochs = len(x) // 100, 10
     with tempfile.TemporaryDirectory() as folder:
-        # A rate that is too high, so that there is something to see: all filters become the same picture.
-        rbm = tf_wcd.RBMLayer(100, negative_phase="pcd", centered=True, seed=0)
-        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.5))
+        rbm = tf_wcd.RBMLayer(200, negative_phase="pcd", centered=True, seed=0)
+        rbm.start_at_means(x)
+        rate = keras.optimizers.schedules.PolynomialDecay(0.05, epochs * updates, 0.0)
+        rbm.compile(keras.optimizers.SGD(rate, momentum=0.5))
         board = tf_wcd.callbacks.RBMTensorBoard(f"{folder}/logs/mnist", x, test, gibbs_steps=500, filters=64)
-        rbm.fit(x[:10_000], batch_size=100, epochs=15, callbacks=[board], verbose=0)
+        rbm.fit(x, batch_size=100, epochs=epochs, callbacks=[board], verbose=2)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -65,17 +69,17 @@ def draw_tensorboard() -> None:
         try:
             address = f"http://127.0.0.1:{port}/"
             wait_for(address)
-            options = [
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--disable-background-networking",
-            ]
-            options += ["--hide-scrollbars", "--window-size=1400,1350", "--virtual-time-budget=30000"]
-            options += [f"--user-data-dir={folder}/browser", f"--screenshot={IMAGES / 'tensorboard.png'}"]
-            command = [browser, *options, f"{address}?darkMode=false#timeseries"]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            with browsing(f"{folder}/browser") as page:
+                page.call(
+                    "Emulation.setDeviceMetricsOverride", width=1400, height=1500, deviceScaleFactor=1, mobile=False
+                )
+                page.open(f"{address}?darkMode=false&smoothing=0&forceSVG=true&tagFilter={TAGS}#timeseries")
+                page.wait_for(
+                    "document.querySelectorAll('card-view image-card img, card-view scalar-card').length >= 5"
+                )
+                page.evaluate(CLOSE_SETTINGS)
+                time.sleep(10)  # the pictures come, and the curves are drawn
+                page.screenshot(IMAGES / "tensorboard.png")
         finally:
             server.terminate()
             server.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -25,10 +26,11 @@ class Page:
         self._read, to_write = os.pipe()
 
         def place() -> None:
-            os.dup2(to_read, 3)
-            os.dup2(to_write, 4)
+            # Aside first: the pipes themselves may have the numbers 3 and 4, which the program expects to inherit.
+            aside = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
+            os.dup2(aside[0], 3)
+            os.dup2(aside[1], 4)
 
-        # The copies at 3 and 4 must be inherited, whichever numbers the pipes had.
         self._process = subprocess.Popen(
             [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--no-proxy-server", "--disable-background-networking", "--disable-component-update",

@@ -141,7 +141,7 @@ def test_sheet(tmp_path):
     write_sheet(samples, tmp_path / "sheet.png")
     picture = image.imread(tmp_path / "sheet.png")
     assert min(picture.shape[:2]) > 100
-    assert picture_shape(12) == (3, 4)
+    assert picture_shape(12) == (4, 3)
     write_sheet(np.zeros([3, 5]), tmp_path / "flat.png")
 
 

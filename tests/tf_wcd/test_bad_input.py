@@ -127,6 +127,8 @@ def test_bad_python_data(rbm):
         ({"units": 3, "negative_phase": "cdk"}, r"'cd', 'exact', 'pcd'.*Received: 'cdk'"),
         ({"units": 3, "negative_phase": "pcd", "chains": 0}, "Received: chains=0"),
         ({"units": 3, "centering_rate": 2}, "Received: centering_rate=2"),
+        ({"units": 3, "seed": "0"}, "Received: seed='0'"),
+        ({"units": 3, "negative_phase": "cd", "chains": True}, "Received: chains=True"),
     ],
 )
 def test_bad_arguments_of_the_layer(arguments, message):
@@ -208,3 +210,20 @@ def test_methods_before_the_layer_is_built():
         rbm.free_energy(np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"\[n, 3\]"):
         rbm.energy(GOOD, np.zeros((20, 4)))
+
+
+@pytest.mark.parametrize("value", [0, 3.0, "3", True, None])
+def test_bad_numbers_of_samples(rbm, value):
+    with pytest.raises(ValueError, match=rf"`num_samples` must be an integer.*Received: num_samples={value!r}"):
+        rbm.sample(value)
+
+
+def test_integers_of_numpy_are_integers(tmp_path):
+    rbm = tf_wcd.RBMLayer(
+        np.int32(3), negative_phase="pcd", gibbs_steps=np.int64(2), chains=np.int64(4), seed=np.int64(1)
+    )
+    rbm.build((None, 2))
+    rbm.save(tmp_path / "rbm.keras")
+    again = keras.models.load_model(tmp_path / "rbm.keras")
+    assert (again.units, again.gibbs_steps, again.negative_phase.chains) == (3, 2, 4)
+    assert again.sample(np.int64(5), gibbs_steps=np.int64(1), seed=np.int64(0)).shape == (5, 2)

@@ -235,3 +235,26 @@ def test_another_keras_backend_is_a_clear_error():
     assert result.returncode != 0
     assert "KERAS_BACKEND=tensorflow" in result.stderr
     assert "'jax'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "x"),
+    [
+        ("bernoulli", [[0, 1, 1], [0, 1, 0], [0, 1, 0], [0, 1, 1]]),
+        ("spin", [[-1, 1, 1], [-1, 1, -1], [-1, 1, -1], [-1, 1, 1]]),
+        ("gaussian", [[0.5, -2.0, 0.0], [1.5, 2.5, 4.0]]),
+    ],
+)
+@pytest.mark.parametrize("members", [1, 2])
+def test_start_at_means(kind, x, members):
+    """Without weights the model has the means of the data, but that none is impossible."""
+    if members == 1:
+        rbm = tf_wcd.RBMLayer(2, visible_type=kind, kernel_initializer="zeros")
+    else:
+        rbm = tf_wcd.RBMEnsemble(2, count=members, visible_type=kind, initial_stddev=0.0)
+    rbm.start_at_means(x)
+    low, high = rbm.visible_unit.data_range
+    margin = 0.01 * (high - low) if np.isfinite(high) else 0.0
+    expected = np.clip(np.mean(x, axis=0), low + margin, high - margin)
+    means = rbm.machine().visible.mean(rbm.visible_bias)
+    np.testing.assert_allclose(means, np.broadcast_to(expected, means.shape), rtol=1e-5, atol=1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_wcd import random_bits
 from tf_wcd.random_bits import key_of, mix, subkey, uniform
 
 
@@ -98,3 +99,11 @@ def test_subkeys_differ_by_every_number_and_by_their_key():
     derived = [tuple(subkey(key, a, b).numpy()) for key in keys for a in range(5) for b in range(5)]
     assert len(set(derived)) == len(derived)
     np.testing.assert_array_equal(subkey(keys[0], 3, 4), subkey(subkey(keys[0], 3), 4))
+
+
+def test_many_shapes_outside_of_graphs_are_not_traced(monkeypatch):
+    def traced(*_):
+        raise AssertionError("TensorFlow warns of functions that are traced at nearly every call")
+
+    monkeypatch.setattr(random_bits, "_traced_uniform", traced)
+    assert uniform(key(1, 2), 0, [3, 4]).shape == (3, 4)

@@ -1,9 +1,11 @@
 """Unit types: their primitives against sums and integrals done the long way."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_wcd
 from tf_wcd import units
 
 FIELDS = np.array([-3.0, -0.4, 0.0, 0.7, 2.5])
@@ -118,3 +120,18 @@ def test_labelled_units_are_saved_and_compared_by_their_settings():
     ):
         with pytest.raises(ValueError, match=message):
             units.Labelled(*arguments)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Coin(tf_wcd.units.Bernoulli):
+    """A unit type of a user's own, without settings."""
+
+    name = "coin"
+
+
+def test_a_users_own_unit_type_without_settings_is_saved(tmp_path):
+    rbm = tf_wcd.RBMLayer(3, visible_type=Coin(), hidden_type="spin", seed=np.int64(1))
+    rbm.build((None, 2))
+    rbm.save(tmp_path / "rbm.keras")
+    assert type(keras.models.load_model(tmp_path / "rbm.keras").visible_unit) is Coin
+    assert rbm.get_config()["hidden_type"] == "spin"

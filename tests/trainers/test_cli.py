@@ -1,5 +1,6 @@
 """The command line: exit codes, --json, evaluation and samples of saved models, and Ctrl-C."""
 
+import importlib.util
 import json
 import os
 import re
@@ -13,7 +14,8 @@ import pytest
 from absl import flags
 
 import tf_wcd
-from trainers import cli
+from trainers import cli, evaluate
+from trainers.large_sets import Images
 
 RUN = ["train", "small", "--problem=BS09", "--hidden=9", "--updates=1000000", "--out=runs"]
 
@@ -52,6 +54,34 @@ def test_evaluate_is_what_the_library_says(wcd, model):
     assert found["kl"] == pytest.approx(tf_wcd.evaluation.kl_divergence(rbm, 2 * states - 1, probabilities))
     assert 0 < found["mass"] < 1
     assert "KL from BS09" in err
+
+
+@pytest.mark.parametrize(("hidden", "method"), [(5, "exact"), (30, "annealed")])
+def test_evaluate_on_images_is_what_the_library_says(wcd, tmp_path, monkeypatch, hidden, method):
+    x = (np.random.default_rng(0).random((40, 128)) < 0.3).astype("float32")
+    monkeypatch.setattr(evaluate, "load_images", lambda task: Images(x[:20], x[:0], x[20:]))
+    rbm = tf_wcd.RBMLayer(hidden, seed=0, kernel_initializer="glorot_uniform")
+    rbm.build((None, 128))
+    rbm.save(tmp_path / "rbm.keras")
+    flags = "--data=ocr_letters", "--chains=10", "--temperatures=20", "--seed=1", "--json"
+    code, out, err = wcd("evaluate", f"--model={tmp_path}/rbm.keras", *flags)
+    assert code == 0
+    found = json.loads(out)
+    options = {"data": x[:20], "chains": 10, "temperatures": 20, "seed": 1} if method == "annealed" else {}
+    likelihood = tf_wcd.evaluation.log_likelihood(rbm, x[20:], **options)
+    assert found["method"] == likelihood.method == method
+    assert found["log_likelihood"] == pytest.approx(likelihood.mean, rel=1e-6)
+    assert found["lower"] <= found["upper"] + 1.0
+    assert f"Log-likelihood of the test images of ocr_letters: {likelihood.mean:.2f} nats, {method}" in err
+    assert ("Forward and reverse annealing" in err) is (method == "annealed")
+
+
+def test_bench_says_what_is_missing(wcd, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "rbms" else find(name))
+    code, _, err = wcd("bench", "--parts=partition")
+    assert code == 1
+    assert "run `make bench`. Missing: rbms" in err
 
 
 def test_samples_of_a_saved_model(wcd, model, tmp_path):

@@ -17,6 +17,7 @@ from trainers import (
     generalisation,
     image_evaluation,
     large_sets,
+    one_run,
     paper,
     report,
     reproduce,
@@ -114,6 +115,14 @@ def test_image_runs_are_chosen_trained_and_evaluated(tmp_path, letters):
     assert len(list((tmp_path / "figures").glob("*.png"))) == 4
     assert large_sets.run_large_sets(tmp_path, ["ocr_letters"], methods) == 0
     assert len(Records(tmp_path / "runs.jsonl").read()) == 2, "nothing runs again"
+
+
+def test_one_image_run_in_a_new_folder(tmp_path, letters):
+    settings = large_sets.ImageSettings("ocr_letters", "PCD", "bernoulli", True, 0.1, 1)
+    record = one_run.run_images(settings, tmp_path / "new")
+    assert record["settings"]["epochs"] == 1
+    kinds = sorted(path.suffix for path in (tmp_path / "new").iterdir() if path.is_file())
+    assert kinds == [".jsonl", ".keras", ".png", ".png"]
 
 
 def fill(folder, value):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 
 
@@ -30,10 +31,8 @@ class EvaluationCallback(keras.callbacks.Callback):
 
     def __init__(self, states: Any, every: int, what: str) -> None:
         super().__init__()
-        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-            raise ValueError(f"`every` must be an integer of at least 1. Received: every={every!r}")
         self.states = np.asarray(states)
-        self.every = int(every)
+        self.every = check_integer("every", every)
         self.history: list[tuple[Any, ...]] = []
         self._what = what
 

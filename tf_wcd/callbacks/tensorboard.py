@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
 
@@ -65,9 +66,6 @@ class RBMTensorBoard(keras.callbacks.Callback):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        for name, value in (("every", every), ("samples", samples), ("filters", filters)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
         if validation is not None and train is None:
             raise ValueError("The gap of free energies needs `train` as well as `validation`. Received: train=None")
         if target is not None:
@@ -77,7 +75,9 @@ class RBMTensorBoard(keras.callbacks.Callback):
         self.data = {name: x for name, x in (("train", train), ("validation", validation)) if x is not None}
         self.target = target
         self.image_shape = image_shape
-        self.every, self.samples, self.filters = int(every), int(samples), int(filters)
+        self.every = check_integer("every", every)
+        self.samples = check_integer("samples", samples)
+        self.filters = check_integer("filters", filters)
         self.gibbs_steps, self.seed = gibbs_steps, seed
         self._writer: Any = None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.datasets.caltech101_silhouettes import CALTECH101_SILHOUETTES
 from tf_wcd.datasets.grey_levels import METHODS, binarize
 from tf_wcd.datasets.image_sets import ImageSet
@@ -82,8 +83,8 @@ def _load_images(
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     if method not in METHODS:
         raise ValueError(f"`binarize` must be one of {list(METHODS)}. Received: binarize={method!r}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise ValueError(f"`seed` must be None or an integer of at least 0. Received: seed={seed!r}")
+    if seed is not None:
+        check_integer("seed", seed, least=0)
     if validation and "valid" not in images.rows:
         raise ValueError(
             f"{images.name} has no validation part of its own: take some of the training images. "

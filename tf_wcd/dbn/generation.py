@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import data_checks
+from tf_wcd.arguments import check_integer
 from tf_wcd.dbn.passes import Downward, keyed_uniforms, number_of_labels, pass_down, pass_up, run_top
 from tf_wcd.dbn.streams import one_hot
 from tf_wcd.gibbs import random_visible
@@ -51,11 +52,10 @@ def start_of_top(
     dbn: DBN, num_samples: int, gibbs_steps: int, labels: Any, initial: Any, key: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
     """Checks the arguments of `DBN.sample` and makes those of `generate`: states, mask of held units, steps."""
-    for name, value, least in (("num_samples", num_samples, 1), ("gibbs_steps", gibbs_steps, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+    rows = check_integer("num_samples", num_samples)
+    steps = check_integer("gibbs_steps", gibbs_steps, least=0)
     machines = dbn.machines()
-    top, rows = machines[-1], int(num_samples)
+    top = machines[-1]
     dtype = top.kernel.dtype
     visible = random_visible(top, rows, subkey(key, _START), draw=0)
     if initial is not None:
@@ -77,4 +77,4 @@ def start_of_top(
         wanted = one_hot(np.full(rows, numbers) if numbers.ndim == 0 else numbers, dbn.classes, rows, dtype.name)
         visible = tf.concat([visible[:, : -dbn.classes], wanted], axis=1)
         held = tf.broadcast_to(tf.range(top.num_visible) >= top.num_visible - dbn.classes, visible.shape)
-    return visible, held, tf.constant(int(gibbs_steps))
+    return visible, held, tf.constant(steps)

@@ -9,18 +9,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, xla
+from tf_wcd import data_checks
 from tf_wcd.dbn import networks, pretraining
 from tf_wcd.dbn.fitting_layers import check_layers, labels_of, widths_of
 from tf_wcd.dbn.generation import generate, start_of_top
 from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
+from tf_wcd.dbn.progress import PretrainingCount
 from tf_wcd.dbn.streams import stream_of
 from tf_wcd.dbn.up_down import UpDownModel
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
-from tf_wcd.random_bits import key_of
 from tf_wcd.training import CompiledFunctions
 from tf_wcd.units import Labelled, Unit
+from tf_wcd.xla import compiled
 
 ROWS_AT_A_TIME = 1000
 
@@ -243,13 +244,11 @@ class DBN(UpDownModel):
             ``[num_samples, visible units]``.
         """
         self._require_built()
-        key = self._key(seed)
+        key = self.rbms[-1].sampling_key(seed)
         start = start_of_top(self, num_samples, gibbs_steps, labels, initial, key)
         if self._compiled.sample is None:
-            self._compiled.sample = tf.function(
-                lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains),
-                jit_compile=xla.BY_DEFAULT,
-                autograph=False,
+            self._compiled.sample = compiled(
+                lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains)
             )
         drawn = self._compiled.sample(*start, key)
         return drawn.probability if probabilities else drawn.visible
@@ -341,23 +340,13 @@ class DBN(UpDownModel):
         self._build_for(x)
         return x
 
-    def _key(self, seed: int | None) -> tf.Tensor:
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
-            raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
-        top = self.rbms[-1].sampling_seed_generator
-        return key_of(top.next() if seed is None else tf.constant([int(seed), 0], tf.int64))
-
     # Saving
 
     def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
         """Writes a SavedModel that TF-Serving serves, with signatures for samples and codes.
 
-        | signature | inputs | outputs |
-        |---|---|---|
-        | `sample`, also `serving_default` | `seed` int64 | `visible`, `probability` |
-        | `gibbs` | `visible`, `seed`, `steps` int32 | `visible`, `probability` |
-        | `clamp` | `visible`, `mask` (1 where a unit is held), `seed`, `steps` | `visible`, `probability` |
-        | `encode` | `visible` | `hidden` |
+        They are `sample` (also `serving_default`), `gibbs`, `clamp` and `encode`, with the inputs and outputs that
+        `RBMLayer.export` lists.
 
         `sample` is Gibbs sampling in the top RBM and one pass down. `gibbs` draws a pass up from the given data, does
         ``steps`` Gibbs steps in the top RBM, and passes down once. `clamp` goes round ``steps`` times: a pass up, one
@@ -417,18 +406,3 @@ class DBN(UpDownModel):
         self.build(tuple(config["input_shape"]))
         if config.get("untied"):
             self.untie()
-
-
-@keras.saving.register_keras_serializable(package="tf_wcd")
-class PretrainingCount(keras.layers.Layer):
-    """How many epochs of pre-training each layer has done, as a variable that is saved with the model."""
-
-    def __init__(self, layers: int, **kwargs: Any) -> None:
-        super().__init__(trainable=False, **kwargs)
-        self.num_layers = layers
-
-    def build(self, input_shape: Any) -> None:
-        self.epochs = self.add_weight(
-            shape=(self.num_layers,), initializer="zeros", dtype="int32", trainable=False, name="epochs"
-        )
-        self.built = True

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.dbn.fitting_layers import labels_of
 from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
 from tf_wcd.layer import RBMLayer
@@ -24,12 +25,11 @@ ACTIVATIONS: dict[type[Unit], str] = {Bernoulli: "sigmoid", Spin: "tanh", Gaussi
 
 def classifier(dbn: DBN, num_classes: int, share: bool, dropout: float) -> keras.Model:
     """See `DBN.classifier`."""
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
-        raise ValueError(f"`num_classes` must be an integer of at least 2. Received: num_classes={num_classes!r}")
+    num_classes = check_integer("num_classes", num_classes, least=2)
     if not 0 <= dropout < 1:
         raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
     if share and dbn.classes:
-        return _labelled_classifier(dbn, int(num_classes), dropout)
+        return _labelled_classifier(dbn, num_classes, dropout)
     outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
     for rbm in dbn.rbms:
         outputs = rbm(outputs) if share else upward(rbm)(outputs)

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import is_integer
 from tf_wcd.dbn.progress import LayerReports, PretrainingProgress
 from tf_wcd.dbn.streams import INPUTS, ArrayStream, DatasetStream, inputs_of_layer
 from tf_wcd.random_bits import key_of
@@ -100,7 +101,7 @@ def _train_layer(
 def check_epochs(epochs: Any, layers: int) -> list[int]:
     """Epochs of each layer, from one number for all or one for each."""
     each = list(epochs) if isinstance(epochs, Sequence | np.ndarray) else [epochs] * layers
-    whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in each]
+    whole = [is_integer(n) and n >= 0 for n in each]
     if len(each) != layers or not all(whole):
         raise ValueError(
             f"`epochs` must be an integer of at least 0, or one for each of the {layers} layers. "

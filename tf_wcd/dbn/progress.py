@@ -1,4 +1,4 @@
-"""One display, one set of callbacks and one history for a training that goes through several layers."""
+"""One count, one display, one set of callbacks and one history for a training that goes through several layers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PretrainingCount(keras.layers.Layer):
+    """How many epochs of pre-training each layer has done, as a variable that is saved with the model."""
+
+    def __init__(self, layers: int, **kwargs: Any) -> None:
+        super().__init__(trainable=False, **kwargs)
+        self.num_layers = layers
+
+    def build(self, input_shape: Any) -> None:
+        self.epochs = self.add_weight(
+            shape=(self.num_layers,), initializer="zeros", dtype="int32", trainable=False, name="epochs"
+        )
+        self.built = True
 
 
 class PretrainingProgress(keras.callbacks.Callback):

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import data_checks
+from tf_wcd.arguments import check_integer
 from tf_wcd.blocks import index_blocks
 from tf_wcd.dbn.passes import keyed_uniforms, pass_up
 from tf_wcd.machine import Machine
@@ -140,8 +141,7 @@ def stream_of(
         )
     if isinstance(x, keras.utils.PyDataset | Iterator):
         raise ValueError(f"`x` must be an array or a tf.data.Dataset. Received: {type(x).__name__}")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
-        raise ValueError(f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}")
+    batch_size = check_integer("batch_size", batch_size)
     # The array keeps its own type, and batches are converted as they come: there is no second copy of the data.
     x = data_checks.check_visible(x, unit, width, dtype=np.asarray(x).dtype.name)
     weights = np.ones(len(x)) if sample_weight is None else data_checks.check_sample_weight(sample_weight, len(x))

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.annealing import anneal, base_log_partition, sample_base
 from tf_wcd.evaluation.compiled import call_compiled
 from tf_wcd.evaluation.exact_samples import can_sample_exactly, exact_samples
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
 from tf_wcd.gibbs import random_visible
-from tf_wcd.random_bits import key_of, subkey
+from tf_wcd.random_bits import subkey
 from tf_wcd.sampling import run_chains
+from tf_wcd.units.base import bias_of_means
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
 
-# Base means stay this far (as a part of the range) from the ends, so that no state is impossible in the base model.
-CLIP = 0.01
 PILOT_STEPS = 50
 # Purposes of random numbers, each with a key of its own.
 _BASE, _PILOT, _FORWARD, _START, _BURN_IN, _REVERSE = range(6)
@@ -119,11 +119,10 @@ def annealed_log_partition(
     """
     machine = rbm.machine()
     for name, value, least in (("chains", chains, 2), ("burn_in", burn_in, 0), ("memory_limit", memory_limit, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+        check_integer(name, value, least)
     dtype = machine.kernel.dtype
     betas = tf.constant(check_temperatures(temperatures), dtype)
-    key = key_of(_seed_state(rbm, seed))
+    key = rbm.sampling_key(seed)
     if data is not None:
         data = check_visible(data, machine.visible, machine.num_visible, "data", dtype.as_numpy_dtype)
     if initial is not None:
@@ -159,7 +158,7 @@ def annealed_log_partition(
 
 def check_temperatures(temperatures: Any) -> np.ndarray:
     """Inverse temperatures from 0 to 1, float64, from their number or from themselves."""
-    if isinstance(temperatures, (int, np.integer)) and not isinstance(temperatures, bool):
+    if is_integer(temperatures):
         if temperatures < 2:
             raise ValueError(f"`temperatures` must be at least 2. Received: temperatures={temperatures!r}")
         # Trained models change fastest near the end. Of the spacings tried on MNIST, this one dissipated least.
@@ -176,14 +175,6 @@ def check_temperatures(temperatures: Any) -> np.ndarray:
     return betas
 
 
-def _seed_state(rbm: RBMLayer, seed: int | None) -> tf.Tensor:
-    if seed is None:
-        return rbm.sampling_seed_generator.next()
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
-    return tf.constant([int(seed), 0], tf.int64)
-
-
 def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor) -> tf.Tensor:
     """The visible bias of the base model, ``[n_v]``."""
     machine = rbm.machine()
@@ -198,11 +189,7 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
         start = random_visible(machine, chains, key, draw=2**32 - 1)
         pilot = call_compiled(_gibbs, rbm, start, tf.constant(PILOT_STEPS), key)
         means = np.mean(pilot, axis=0, keepdims=True, dtype="float64")
-    low, high = unit.data_range
-    if math.isfinite(high - low):
-        margin = CLIP * (high - low)
-        means = np.clip(means, low + margin, high - margin)
-    return unit.field_of(tf.constant(means.astype(dtype)))[0]
+    return bias_of_means(unit, means.astype(dtype))[0]
 
 
 def _gibbs(machine: Any, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:

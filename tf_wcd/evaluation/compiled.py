@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_wcd.machine import Machine
 from tf_wcd.units import Unit
+from tf_wcd.xla import compiled
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -54,7 +55,7 @@ def _compiled(function: Callable[..., Any], visible: str, hidden: str, product_d
         )
         return function(machine, *arguments)
 
-    return tf.function(run, jit_compile=True, autograph=False)
+    return compiled(run, jit_compile=True)
 
 
 def _text_of(unit: Unit) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tf_wcd.arguments import is_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
 from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, free_energies, log_partition
@@ -62,7 +63,7 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
     >>> result.method, round(result.mean / float(np.log(2)), 6)
     ('exact', -3.0)
     """
-    if isinstance(max_units, bool) or not isinstance(max_units, (int, np.integer)) or not 0 <= max_units <= MAX_UNITS:
+    if not is_integer(max_units) or not 0 <= max_units <= MAX_UNITS:
         raise ValueError(f"`max_units` must be an integer in [0, {MAX_UNITS}]. Received: max_units={max_units!r}")
     machine = as_float64(rbm.machine())
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)

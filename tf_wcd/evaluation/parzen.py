@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.units import Gaussian
 
@@ -66,11 +67,10 @@ def parzen_log_likelihood(
     stops = _check_counts(counts, len(samples))
     if dtype not in (None, "float32", "float64"):
         raise ValueError(f"`dtype` must be None, 'float32' or 'float64'. Received: dtype={dtype!r}")
-    if isinstance(memory_limit, bool) or not isinstance(memory_limit, (int, np.integer)) or memory_limit < 1:
-        raise ValueError(f"`memory_limit` must be an integer of at least 1. Received: memory_limit={memory_limit!r}")
+    memory_limit = check_integer("memory_limit", memory_limit)
     centre = _centre(test)
     dtype = dtype or _sufficient_dtype(samples, test, centre, sigmas)
-    values = _log_densities(samples, test, centre, sigmas, stops, dtype, int(memory_limit))
+    values = _log_densities(samples, test, centre, sigmas, stops, dtype, memory_limit)
     if not per_point:
         values = values.mean(axis=-1)
     if counts is None:

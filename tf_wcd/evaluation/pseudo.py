@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.compiled import call_compiled
 from tf_wcd.machine import Machine, static_shape
@@ -50,12 +51,8 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
     dtype = machine.kernel.dtype
     x = check_visible(x, machine.visible, machine.num_visible, dtype=dtype.as_numpy_dtype, strict=True)
     if bits is not None:
-        if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or bits < 1:
-            raise ValueError(f"`bits` must be None or an integer of at least 1. Received: bits={bits!r}")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
-            raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
-        state = rbm.sampling_seed_generator.next() if seed is None else tf.constant([int(seed), 0], tf.int64)
-        return random_bits_estimate(machine, tf.constant(x), key_of(state), int(bits)).numpy().astype("float64")
+        key = rbm.sampling_key(seed)
+        return random_bits_estimate(machine, tf.constant(x), key, check_integer("bits", bits)).numpy().astype("float64")
     rows = min(len(x), CHUNK_ROWS)
     sums = []
     for start in range(0, len(x), rows):

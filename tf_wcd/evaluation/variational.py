@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.dbn.passes import draw, keyed_uniforms, label_log_weights, number_of_labels
 from tf_wcd.dbn.streams import one_hot
@@ -101,8 +102,7 @@ def variational_bound(
     generative = [as_float64(machine) for machine in dbn.generative_machines()]
     top = recognition[-1]
     x = check_visible(x, dbn.data_unit, dbn.num_visible, dtype="float64", strict=True)
-    if isinstance(samples, bool) or not isinstance(samples, int | np.integer) or samples < 1:
-        raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
+    samples = check_integer("samples", samples)
     given = None
     if labels is not None:
         if not dbn.classes:
@@ -124,7 +124,7 @@ def variational_bound(
     if enumerate_all:
         values, error = _enumerated(recognition, generative, x, given), 0.0
     else:
-        draws = _sampled(recognition, generative, x, given, int(samples), seed)
+        draws = _sampled(recognition, generative, x, given, samples, seed)
         values = draws.mean(axis=0)
         spread = draws.var(axis=0, ddof=1) if samples > 1 else np.full(len(x), np.nan)
         error = math.sqrt(spread.sum() / samples) / len(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State, check_steps
+from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State
 from tf_wcd.negative_phases.contrastive import CD, WCD
 from tf_wcd.negative_phases.exact import Exact, FixedPoints
 from tf_wcd.negative_phases.persistent import PCD, WPCD, start_chains
@@ -21,7 +21,6 @@ __all__ = [
     "NegativePhase",
     "Points",
     "State",
-    "check_steps",
     "get",
     "start_chains",
 ]

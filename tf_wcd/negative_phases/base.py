@@ -129,10 +129,3 @@ def uniform_log_weights(points: Points) -> tf.Tensor:
     shape = tf.shape(points.visible)[:-1]
     count = replicas.total(tf.cast(shape[-1], points.visible.dtype))
     return tf.zeros(shape, points.visible.dtype) - tf.math.log(count)
-
-
-def check_steps(gibbs_steps: int) -> int:
-    """The number of Gibbs steps, if it is one."""
-    if isinstance(gibbs_steps, bool) or not isinstance(gibbs_steps, int) or gibbs_steps < 1:
-        raise ValueError(f"`gibbs_steps` must be an integer of at least 1. Received: gibbs_steps={gibbs_steps!r}")
-    return gibbs_steps

@@ -7,9 +7,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.gibbs import gibbs_from_visible
 from tf_wcd.machine import Machine
-from tf_wcd.negative_phases.base import Batch, Points, State, Tempered, check_steps
+from tf_wcd.negative_phases.base import Batch, Points, State, Tempered
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -25,7 +26,7 @@ class WCD(Tempered):
 
     def __init__(self, gibbs_steps: int = 1, minimum_ess: float = 0.0) -> None:
         super().__init__(minimum_ess)
-        self.gibbs_steps = check_steps(gibbs_steps)
+        self.gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
         chain = gibbs_from_visible(machine, batch.hidden_field, self.gibbs_steps, key)

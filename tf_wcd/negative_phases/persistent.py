@@ -7,9 +7,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.gibbs import gibbs_from_hidden, random_visible
 from tf_wcd.machine import Machine
-from tf_wcd.negative_phases.base import Batch, Points, State, Tempered, check_steps, uniform_log_weights
+from tf_wcd.negative_phases.base import Batch, Points, State, Tempered, uniform_log_weights
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -30,10 +31,8 @@ class WPCD(Tempered):
 
     def __init__(self, gibbs_steps: int = 1, chains: int | None = None, minimum_ess: float = 0.0) -> None:
         super().__init__(minimum_ess)
-        self.gibbs_steps = check_steps(gibbs_steps)
-        if chains is not None and (isinstance(chains, bool) or not isinstance(chains, int) or chains < 1):
-            raise ValueError(f"`chains` must be None or an integer of at least 1. Received: chains={chains!r}")
-        self.chains = chains
+        self.gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
+        self.chains = None if chains is None else check_integer("chains", chains)
 
     def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
         return start_chains(machine, random_visible(machine, self.chains or batch_size, key, draw=0), key)

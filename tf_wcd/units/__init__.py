@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import keras
+
 from tf_wcd.units.base import Unit
 from tf_wcd.units.bernoulli import Bernoulli
 from tf_wcd.units.gaussian import Gaussian
 from tf_wcd.units.labelled import Labelled
 from tf_wcd.units.spin import Spin
 
-__all__ = ["Bernoulli", "Gaussian", "Labelled", "Spin", "Unit", "get"]
+__all__ = ["Bernoulli", "Gaussian", "Labelled", "Spin", "Unit", "get", "serialize"]
 
 _BY_NAME = {unit.name: unit for unit in (Bernoulli, Spin, Gaussian)}
 
@@ -28,3 +32,15 @@ def get(identifier: str | Unit) -> Unit:
     raise ValueError(
         f"A unit type must be one of {sorted(_BY_NAME)} or a `tf_wcd.units.Unit` object. Received: {identifier!r}"
     )
+
+
+def serialize(unit: Unit) -> str | dict[str, Any]:
+    """The name of one of our unit types without settings, as users write it; the serialised object otherwise.
+
+    Example:
+
+    >>> serialize(Spin())
+    'spin'
+    """
+    known = type(unit) is _BY_NAME.get(unit.name)
+    return unit.name if known and not unit.get_config() else keras.saving.serialize_keras_object(unit)

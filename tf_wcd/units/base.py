@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 FACTORS_PER_LOG = 100
+CLIP = 0.01  # how near to the ends of their range the means may come, as a part of it, for a finite bias
 
 
 class Unit(abc.ABC):
@@ -84,6 +85,15 @@ class Unit(abc.ABC):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Unit:
         return cls(**config)
+
+
+def bias_of_means(unit: Unit, means: np.ndarray) -> tf.Tensor:
+    """The bias at which units without weights have these means, or means a little inside of their range."""
+    low, high = unit.data_range
+    if np.isfinite(high - low):
+        margin = CLIP * (high - low)
+        means = np.clip(means, low + margin, high - margin)
+    return unit.field_of(tf.constant(means))
 
 
 def sum_log1p(x: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,35 @@
+"""Checks of numbers that users pass. Each error says what was received."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_integer(value: Any) -> bool:
+    """Whether it is an integer of Python's or NumPy's; a truth value is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_integer(name: str, value: Any, least: int = 1) -> int:
+    """The argument of that name, if it is an integer of at least ``least``.
+
+    Example:
+
+    >>> check_integer("chains", np.int64(3))
+    3
+    >>> check_integer("chains", 2.5)
+    Traceback (most recent call last):
+    ValueError: `chains` must be an integer of at least 1. Received: chains=2.5
+    """
+    if not is_integer(value) or value < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+    return int(value)
+
+
+def check_seed(seed: Any) -> int | None:
+    """The seed, if it is an integer or ``None``."""
+    if seed is not None and not is_integer(seed):
+        raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
+    return None if seed is None else int(seed)
