@@ -154,7 +154,10 @@ def train(
     stem = (checkpoints or Path("checkpoints")) / fingerprint(**dataclasses.asdict(settings), rows=len(x))
     saved = Checkpoints(stem, losses)
     rbm, first_epoch = saved.restore() if checkpoints else (None, 0)
-    rbm = rbm or build(settings, updates * settings.epochs, x.shape[1])
+    inputs = image_evaluation.in_units(x, settings.units)
+    if rbm is None:
+        rbm = build(settings, updates * settings.epochs, x.shape[1])
+        rbm.start_at_means(inputs)
     callbacks: list[keras.callbacks.Callback] = [losses, keras.callbacks.TerminateOnNaN()]
     if checkpoints:
         callbacks.append(saved)
@@ -162,7 +165,7 @@ def train(
         title = f"{settings.data} {settings.method} rate {settings.learning_rate}"
         callbacks.append(ProgressLine(title, settings.epochs, updates, losses.names))
     rbm.fit(
-        image_evaluation.in_units(x, settings.units),
+        inputs,
         batch_size=BATCH_SIZE,
         epochs=settings.epochs,
         initial_epoch=first_epoch,
