@@ -28,12 +28,12 @@ def generate(folder: Path, settings: Settings, data: Data, record: Record, verbo
         free_energy_test_error=float(np.mean(predicted != data.y_test)), pretraining_seconds=time.perf_counter() - start
     )
     print(f"Classification by free energy: test error {record.content['free_energy_test_error']:.2%}")
-    draw_sheets(folder, dbn, settings, data)
+    draw_sheets(folder, dbn, settings, data, "_before_up_down")
     dbn = up_down(folder, dbn, settings, data, verbose)
     predicted = np.argmax(dbn.label_log_prob(data.x_test), axis=1)
     record.update(free_energy_test_error_after_up_down=float(np.mean(predicted != data.y_test)))
     print(f"After up-down: test error {record.content['free_energy_test_error_after_up_down']:.2%}")
-    draw_sheets(folder, dbn, settings, data, "_after_up_down")
+    draw_sheets(folder, dbn, settings, data, "")
     bound = tf_wcd.evaluation.variational_bound(dbn, (data.x_test[:1000] > 0.5).astype("float32"), seed=settings.seed)
     record.update(
         bound=bound.mean,
@@ -67,7 +67,7 @@ def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbo
     return dbn
 
 
-def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, suffix: str = "") -> None:
+def draw_sheets(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, suffix: str) -> None:
     """One sheet of any digits, and one with a row for each class; all are the first that were drawn.
 
     A chain without a label seldom goes from one kind of digit to another, so those of the first sheet start from a

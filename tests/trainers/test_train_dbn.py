@@ -53,7 +53,7 @@ def test_all_parts_in_a_short_form(tmp_path):
     }
     # The PCA of 300 images leaves less than all of the variance, and more than nothing.
     assert 0.02 < records["autoencoder"]["test_error_of_pca"] < 0.08
-    for name in ("unconditional", "by_class", "by_class_after_up_down", "autoencoder"):
+    for name in ("unconditional", "by_class", "by_class_before_up_down", "autoencoder"):
         assert np.ptp(image.imread(tmp_path / "out" / f"{name}.png")) > 0.5
     lines = [json.loads(line) for line in (tmp_path / "out" / "generation.jsonl").read_text().splitlines()]
     assert [line["layer"] for line in lines if line["stage"] == "pretraining"] == [0, 1, 2, 2, 2, 2]
