@@ -19,7 +19,7 @@ import numpy as np
 import tf_wcd
 from tf_wcd.negative_phases import PCD, WPCD, NegativePhase
 from trainers import image_evaluation
-from trainers.checkpoints import Checkpoints
+from trainers.checkpoints import Checkpoints, Plan
 from trainers.progress import ProgressLine
 from trainers.records import Records, claim
 from trainers.settings import fingerprint
@@ -146,19 +146,27 @@ def build(settings: ImageSettings, updates: int, pixels: int) -> tf_wcd.RBMLayer
 
 
 def train(
-    settings: ImageSettings, x: np.ndarray, checkpoints: Path | None = None, verbose: bool = True
+    settings: ImageSettings,
+    x: np.ndarray,
+    checkpoints: Path | None = None,
+    verbose: bool = True,
+    plan: Plan | None = None,
 ) -> tuple[tf_wcd.RBMLayer, Losses, float]:
     """Trains one model on images of 0 and 1; returns it, its metrics along the way, and the seconds it took."""
     updates = -(-len(x) // BATCH_SIZE)
     losses = Losses()
-    stem = (checkpoints or Path("checkpoints")) / fingerprint(**dataclasses.asdict(settings), rows=len(x))
-    saved = Checkpoints(stem, losses)
+    saved = Checkpoints(_stem(checkpoints or Path("checkpoints"), settings, len(x)), losses, plan)
+    if not saved.plan.resume:
+        saved.remove()
+        saved.workers.wait()
     rbm, first_epoch = saved.restore() if checkpoints else (None, 0)
-    rbm = rbm or build(settings, updates * settings.epochs, x.shape[1])
+    if rbm is None:
+        with saved.workers.strategy.scope():
+            rbm = build(settings, updates * settings.epochs, x.shape[1])
     callbacks: list[keras.callbacks.Callback] = [losses, keras.callbacks.TerminateOnNaN()]
     if checkpoints:
         callbacks.append(saved)
-    if verbose:
+    if verbose and saved.workers.chief:
         title = f"{settings.data} {settings.method} rate {settings.learning_rate}"
         callbacks.append(ProgressLine(title, settings.epochs, updates, losses.names))
     rbm.fit(
@@ -187,7 +195,7 @@ def select_rate(
             quality = image_evaluation.quick_quality(rbm, images.train, images.valid, sigma, SEED)
             done = [{"settings": facts, **quality, "ess": losses.values[-1][2], "seconds": round(seconds, 1)}]
             records.append(*done)
-            _forget(folder, settings, len(images.train))
+            forget(folder / "checkpoints", settings, len(images.train))
         scores[rate] = done[-1]["parzen"] if done[-1]["parzen"] is not None else -np.inf
     return max(scores, key=lambda rate: scores[rate])
 
@@ -247,5 +255,10 @@ def _plain(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "" for c in name.replace(" ", "_"))
 
 
-def _forget(folder: Path, settings: ImageSettings, rows: int) -> None:
-    Checkpoints(folder / "checkpoints" / fingerprint(**dataclasses.asdict(settings), rows=rows), Losses()).remove()
+def forget(folder: Path, settings: ImageSettings, rows: int) -> None:
+    """Removes the checkpoints of a run."""
+    Checkpoints(_stem(folder, settings, rows), Losses()).remove()
+
+
+def _stem(folder: Path, settings: ImageSettings, rows: int) -> Path:
+    return folder / fingerprint(**dataclasses.asdict(settings), rows=rows)
