@@ -34,30 +34,32 @@ def callbacks(folder):
     return [Logs(folder), keras.callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False)]
 
 
-def layer(phase, steps_per_execution, **arguments):
+def layer(phase, steps_per_execution, jit_compile, **arguments):
     rbm = tf_wcd.RBMLayer(7, negative_phase=phase, centered=True, seed=3, name="rbm", **arguments)
     rbm.build((None, 9))
-    rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), steps_per_execution=steps_per_execution)
+    rbm.compile(
+        keras.optimizers.SGD(0.05, momentum=0.9), steps_per_execution=steps_per_execution, jit_compile=jit_compile
+    )
     return rbm
 
 
 def single(folder):
     """One update at each call, with chains, and a smaller batch at the end of each pass."""
-    rbm = layer("pcd", 1, chains=10)
+    rbm = layer("pcd", 1, jit_compile=False, chains=10)
     rbm.fit(X, batch_size=16, epochs=EPOCHS, verbose=0, callbacks=callbacks(folder))
     return [rbm]
 
 
 def compiled(folder):
     """Several updates at each call; passes over the data without a seam, which no epoch begins with."""
-    rbm = layer("wpcd", 4, chains=10)
+    rbm = layer("wpcd", 4, jit_compile=True, chains=10)
     rbm.fit(X, batch_size=16, steps_per_epoch=10, epochs=EPOCHS, verbose=0, callbacks=callbacks(folder))
     return [rbm]
 
 
 def stream(folder):
     """A data set, one pass at each epoch."""
-    rbm = layer("wcd", 3)
+    rbm = layer("wcd", 3, jit_compile=True)
     dataset = tf.data.Dataset.from_tensor_slices(X).batch(16)
     rbm.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=callbacks(folder))
     return [rbm]

@@ -3,10 +3,12 @@
 import ctypes
 import gc
 import pathlib
+import time
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_wcd
 
@@ -66,6 +68,36 @@ def test_parzen():
     assert growth(lambda: evaluate(limit)) < limit + SLACK
     assert growth(lambda: evaluate(200 * MEGABYTE)) > limit + SLACK
     np.testing.assert_allclose(values, values[0], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_stream_of_five_million_rows():
+    """Memory at the end is within 5 % of that after a minute, or after a million rows where these take less.
+
+    The rows are made as they come: 100 numbers each, 2 GB in all if they were stored.
+    """
+    rows, batch = 5_000_000, 5000
+
+    def make(number):
+        return tf.cast(tf.random.stateless_uniform([batch, 100], [number, 1]) < 0.3, tf.float32)
+
+    seen = []
+
+    def look(number, logs=None):
+        seen.append((time.monotonic(), number, memory("VmRSS")))
+
+    rbm = tf_wcd.RBMLayer(50, negative_phase="wpcd", chains=100, seed=0)
+    rbm.compile(keras.optimizers.SGD(0.01), steps_per_execution=10)
+    dataset = tf.data.Dataset.range(rows // batch).map(make)
+    rbm.fit(dataset, verbose=0, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=look)])
+    assert int(rbm.optimizer.iterations) == 1000
+    start = seen[0][0]
+    early = next(rss for at, number, rss in seen if at - start > 60 or number >= 200)
+    print(
+        f"{(seen[-1][0] - start):.0f} s, {early / MEGABYTE:.0f} MB early on, {seen[-1][2] / MEGABYTE:.0f} MB at the end"
+    )
+    assert seen[-1][2] < 1.05 * early
+    assert max(rss for *_, rss in seen) - seen[0][2] < 600 * MEGABYTE  # far from the 2 GB of all rows
 
 
 def test_annealing():
