@@ -230,6 +230,7 @@ def run_one(task: ImageTask, method: str, units: str, centered: bool, folder: Pa
         "date": datetime.date.today().isoformat(),
     }
     records.append(record)
+    forget(folder / "checkpoints", settings, len(everything))
     return record
 
 
