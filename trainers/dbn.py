@@ -53,9 +53,11 @@ def fine_tune(
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    state, callbacks = None, []
+    state: Path | None = None
+    callbacks: list[keras.callbacks.Callback] = []
     if folder is not None:
-        state, callbacks = folder / "classifier_tuning.npz", [EpochLines(folder / "classifier.jsonl", "tuning")]
+        state = folder / "classifier_tuning.npz"
+        callbacks = [EpochLines(folder / "classifier.jsonl", "tuning")]
     tune(model, x, y, batch, epochs, seed, state, callbacks, verbose)
     predicted = model.predict(data.x_test, batch_size=1000, verbose=0).argmax(axis=1)
     return float(np.mean(predicted != data.y_test))
