@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("training", "partition", "growth", "likelihood", "serving")
+BENCHMARKS = ("training", "partition", "growth", "likelihood", "serving", "scale")
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or BENCHMARKS

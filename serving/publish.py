@@ -24,6 +24,9 @@ def publish(model: Any, base_path: str | Path, keep: int | None = None, **export
         keep: number of newest versions to keep; older ones are deleted. All are kept if not given.
         **export_arguments: passed on to `export`.
 
+    Raises:
+        OSError: if it cannot be written, on a full disk, say; the versions before are as they were.
+
     Returns:
         The path of the new version, ``base_path/NUMBER``.
     """
@@ -31,13 +34,14 @@ def publish(model: Any, base_path: str | Path, keep: int | None = None, **export
         raise ValueError(f"`keep` must be None or an integer of at least 1. Received: keep={keep!r}")
     base = Path(base_path)
     base.mkdir(parents=True, exist_ok=True)
-    # On the same file system as its place, so that renaming is one step.
-    aside = Path(tempfile.mkdtemp(prefix=".publishing-", dir=base))
     try:
-        model.export(aside / "model", **export_arguments)
-        path = _rename_to_next(aside / "model", base)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        # On the same file system as its place, so that renaming is one step.
+        with tempfile.TemporaryDirectory(prefix=".publishing-", dir=base, ignore_cleanup_errors=True) as aside:
+            model.export(Path(aside) / "model", **export_arguments)
+            path = _rename_to_next(Path(aside) / "model", base)
+    except OSError as error:
+        before = versions_in(base)
+        raise OSError(f"No new version in {base}; those before, {before}, are as they were. {error}") from error
     if keep is not None:
         for version in versions_in(base)[:-keep]:
             _remove(base / folder_of(base, version))

@@ -32,13 +32,24 @@ class ResidentData:
 
 
 def index_blocks(
-    rows: int, batch_size: int, updates_per_block: int, seed: int, first_update: int, shuffle: bool, endless: bool
+    rows: int,
+    batch_size: int,
+    updates_per_block: int,
+    seed: int,
+    first_update: int,
+    shuffle: bool,
+    endless: bool,
+    updates_per_epoch: int | None = None,
 ) -> Iterator[np.ndarray]:
     """Blocks of row numbers, int32 ``[updates, batch]``, without end: a pure function of the seed and the first update.
 
     Each pass over the data takes the rows in an order of its own. With ``endless`` the passes follow each other without
     a seam and all batches are full; otherwise each pass ends with a smaller batch if the batch size does not divide the
     rows.
+
+    Every epoch of ``updates_per_epoch`` begins with a new block, so that a run that goes on at an epoch gets the blocks
+    that it would have got: the last update of a compiled call is rounded in another way than the others. What the last
+    block of an epoch has too much comes again.
 
     A batch of the whole data needs no order: its row numbers are left out (``[updates, 0]``).
     """
@@ -55,6 +66,7 @@ def index_blocks(
         number, offset = divmod(first_update * batch_size, rows)
         pending = order(number)[offset:]
         need = updates_per_block * batch_size
+        left = updates_per_epoch
         while True:
             parts = [pending]
             while sum(map(len, parts)) < need:
@@ -62,7 +74,11 @@ def index_blocks(
                 parts.append(order(number))
             stream = np.concatenate(parts)
             yield stream[:need].reshape(updates_per_block, batch_size)
-            pending = stream[need:]
+            used = updates_per_block
+            if left is not None:
+                used = min(left, used)
+                left = left - used or updates_per_epoch
+            pending = stream[used * batch_size :]
 
     full, rest = divmod(rows, batch_size)
     number = -(-first_update // (full + bool(rest)))
@@ -105,8 +121,9 @@ def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data
     def window(key: tf.Tensor) -> tf.Tensor:
         return tf.clip_by_value(MAX_STACK_BYTES // tf.maximum(row_bytes * -key, 1), 1, updates_per_block)
 
+    plain = tf.autograph.experimental.do_not_convert
     return dataset.group_by_window(
-        group, lambda _, same: same.batch(updates_per_block), window_size_func=window
+        plain(group), plain(lambda _, same: same.batch(updates_per_block)), window_size_func=plain(window)
     ).prefetch(2)
 
 
@@ -138,8 +155,8 @@ class BlockRunner:
         run: ``run(block, start, stop)`` does the updates ``start .. stop - 1`` of a block and returns the logs.
         updates_per_call: updates at each call.
         updates_per_epoch: updates in a Keras epoch; ``None`` if the length of the data set is not known.
-        blocks: starts an iterator over the blocks, asked at the first update, when callbacks have restored what they
-            restore; ``None`` if Keras' own iterator yields them.
+        blocks: starts an iterator over the blocks, with a new one at the beginning of each epoch; asked at the first
+            update, when callbacks have restored what they restore. ``None`` if Keras' own iterator yields them.
     """
 
     def __init__(
@@ -186,4 +203,6 @@ class BlockRunner:
             self._left_in_epoch -= done
             if self._left_in_epoch == 0:
                 self._left_in_epoch = self._updates_per_epoch
+                if self._blocks is not None:
+                    self._start = self._length  # the next epoch begins with a block of its own
         return logs

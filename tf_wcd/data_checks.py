@@ -98,6 +98,7 @@ def check_dataset(dataset: tf.data.Dataset, unit: Unit, width: int, dtype: str) 
     """
     low, high = unit.data_range
 
+    @tf.autograph.experimental.do_not_convert  # plain TensorFlow already: conversion takes longer than tracing
     def check(position: tf.Tensor, *data: Any) -> tuple[tf.Tensor, tf.Tensor]:
         x, _, weights = keras.utils.unpack_x_y_sample_weight(data[0] if len(data) == 1 else data)
         if isinstance(x, dict | tuple | list):
@@ -118,21 +119,22 @@ def check_dataset(dataset: tf.data.Dataset, unit: Unit, width: int, dtype: str) 
         total = tf.reduce_sum(weights)
         extremes = [", minimum ", tf.reduce_min(x), ", maximum ", tf.reduce_max(x)]
         conditions = [
-            (tf.shape(x)[0] > 0, "the batch is empty", []),
-            (tf.reduce_all(tf.math.is_finite(x)), "x contains NaN or infinite values", []),
+            (tf.shape(x)[:1] > 0, "the batch is empty", []),
+            (tf.reduce_all(tf.math.is_finite(x), axis=1), "x contains NaN or infinite values", []),
             (
-                tf.reduce_all((x >= low) & (x <= high)),
+                tf.reduce_all((x >= low) & (x <= high), axis=1),
                 f"x must be {unit.domain()} for '{unit.name}' visible units",
                 extremes,
             ),
-            (tf.reduce_all(tf.math.is_finite(weights)), "sample_weight contains NaN or infinite values", []),
-            (tf.reduce_all(weights >= 0), "sample_weight must not be negative", [", minimum ", tf.reduce_min(weights)]),
-            (total > 0, "sample_weight is zero for every example of the batch", []),
+            (tf.math.is_finite(weights), "sample_weight contains NaN or infinite values", []),
+            (weights >= 0, "sample_weight must not be negative", [", minimum ", tf.reduce_min(weights)]),
+            (total[None] > 0, "sample_weight is zero for every example of the batch", []),
         ]
-        asserts = [
-            tf.debugging.Assert(good, [_MARK, message, ". Received: batch ", position, " of the data set", *details])
-            for good, message, details in conditions
-        ]
+        asserts = []
+        for good, message, details in conditions:
+            row = tf.reduce_sum(tf.cast(tf.math.cumsum(tf.cast(~good, tf.int32)) == 0, tf.int32))  # the first bad one
+            where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details]
+            asserts.append(tf.debugging.Assert(tf.reduce_all(good), [_MARK, message, *where]))
         with tf.control_dependencies([a for a in asserts if a is not None]):
             return tf.identity(x), tf.identity(weights)
 

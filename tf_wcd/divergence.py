@@ -32,9 +32,15 @@ class DivergenceGuard(keras.callbacks.Callback):
         self._copies: list[tf.Tensor] = []
         self._updates = self._calls = 0
         self._last = 0.0
+        self._begun = False
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._keep()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if not self._begun:
+            self._begun = True
+            self._keep()  # other callbacks may have restored a model when training began
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._calls += 1
@@ -60,7 +66,7 @@ class DivergenceGuard(keras.callbacks.Callback):
         if not now and not self._is_time():
             return
         # Members of an ensemble do not touch each other: it goes on as long as one of them is sound.
-        members = len(getattr(self.model, "replicas", ()))
+        members = len(getattr(self.model, "members_shape", ()))
         variables = self.model.trainable_variables
         finite = [_is_finite(variable.value, members) for variable in variables]
         if bool(tf.reduce_any(tf.reduce_all(tf.stack(finite), axis=0))):

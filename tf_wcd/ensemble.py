@@ -66,8 +66,8 @@ class RBMEnsemble(RBMLayer):
                 "`count`, and the lengths of `learning_rates` and `initial_stddev`, must agree and be at least 1. "
                 f"Received: count={count!r}, lengths {sorted(lengths)}"
             )
-        self.replicas = (int(count),)
-        spread = np.broadcast_to(np.asarray(initial_stddev, "float64"), self.replicas)
+        self.members_shape = (int(count),)
+        spread = np.broadcast_to(np.asarray(initial_stddev, "float64"), self.members_shape)
         super().__init__(units, seed=seed, kernel_initializer=MemberNormal(spread.tolist(), seed), **kwargs)
         self.initial_stddev = spread.tolist()
         self.learning_rates = None if learning_rates is None else [float(rate) for rate in learning_rates]
@@ -75,7 +75,7 @@ class RBMEnsemble(RBMLayer):
     @property
     def count(self) -> int:
         """Number of members."""
-        return self.replicas[0]
+        return self.members_shape[0]
 
     def phases(self, visible: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
         members = tf.broadcast_to(visible, [self.count, *static_shape(visible)])
@@ -95,18 +95,26 @@ class RBMEnsemble(RBMLayer):
         super().descend(gradient)
 
     def member(self, index: int) -> RBMLayer:
-        """A copy of one member as an `RBMLayer`, with its parameters and chains; it is not compiled."""
+        """A copy of one member as an `RBMLayer`, with its parameters and chains; it is not compiled.
+
+        Several workers must ask for it together, because the chains are gathered.
+        """
         if not -self.count <= index < self.count:
             raise ValueError(f"`index` must be between {-self.count} and {self.count - 1}. Received: index={index}")
         self._require_built()
         config = {name: value for name, value in self.get_config().items() if name not in MEMBERS_ONLY}
         rbm = RBMLayer.from_config({**config, "name": f"{self.name}_{index % self.count}"})
         rbm.build((None, self.num_visible))
-        if self.phase_variables.built:
-            rbm.phase_variables.build({name: shape[1:] for name, shape in self.phase_variables.shapes().items()})
-        for mine, theirs in zip(rbm.weights, self.weights, strict=True):
+        for mine, theirs in zip(rbm.weights, self._parameters(), strict=True):
             mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
+        if self.phase_variables.built:
+            rbm.phase_variables.start({name: value[index] for name, value in self.chain_states().items()})
         return rbm
+
+    def _parameters(self) -> list[keras.Variable]:
+        """All weights but the chains, which replicas may have divided among themselves."""
+        chains = {id(variable) for variable in self.chain_variables.values()}
+        return [variable for variable in self.weights if id(variable) not in chains]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x] of every member, ``[count, batch, units]``."""

@@ -107,6 +107,7 @@ class FittingModel(ContrastiveModel):
                 first_update=self._first_update.number,
                 shuffle=shuffle,
                 endless=steps_per_epoch is not None,
+                updates_per_epoch=updates,
             )
 
         weights = weights.astype(self.variable_dtype)
@@ -169,7 +170,7 @@ class FittingModel(ContrastiveModel):
         self, dataset: tf.data.Dataset, updates: int | None, common: dict[str, Any]
     ) -> keras.callbacks.History:
         """Trains several replicas on batches ``(x, weights)``, each of which they divide among themselves."""
-        triples = dataset.map(lambda visible, weights: (visible, visible[:, :1], weights))
+        triples = dataset.map(_as_triple)
         batches = replicas.distributed(triples, self.distribute_strategy)
         with _readable_errors():
             return super().fit(batches, steps_per_epoch=updates, shuffle=False, **common)
@@ -191,7 +192,7 @@ class FittingModel(ContrastiveModel):
         if wished != "auto":
             return int(wished)
         steps = getattr(self.negative_phase, "gibbs_steps", 1)
-        size = self.num_visible * self.units * int(np.prod(self.replicas, dtype=int))
+        size = self.num_visible * self.units * int(np.prod(self.members_shape, dtype=int))
         return blocks.automatic_updates_per_call(updates_per_epoch, 2.0 * batch_size * size * (3 + 2 * steps))
 
     def evaluate(
@@ -206,7 +207,7 @@ class FittingModel(ContrastiveModel):
                 raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
             self._prepare_like(first)
             checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
-            x = checked.map(lambda visible, weights: (visible, visible[:, :1], weights))
+            x = checked.map(_as_triple)
         elif isinstance(x, keras.utils.PyDataset):
             self._prepare_like(x[0])
             x = data_checks.CheckedPyDataset(x, self._check_batch)
@@ -230,7 +231,7 @@ class FittingModel(ContrastiveModel):
 
     def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
         """As `keras.Model.save_weights`, but that a file that is there already is replaced at once or not at all."""
-        save_weights_at_once(super().save_weights, filepath, overwrite, **kwargs)
+        save_weights_at_once(self, super().save_weights, filepath, overwrite, **kwargs)
 
     # Checks and preparation
 
@@ -262,6 +263,10 @@ class FittingModel(ContrastiveModel):
         if remember_means:
             self.data_means = np.asarray(x, "float64").mean(0)
         return int(x.shape[0])
+
+    def prepare(self, batch_size: int) -> None:
+        """Makes every variable that training needs on a built model: the optimizer's, and persistent chains."""
+        self._prepare(self.num_visible, batch_size)
 
     def _prepare(self, width: int, batch_size: int) -> None:
         """Makes every variable that training needs, before anything is compiled."""
@@ -306,6 +311,12 @@ def _with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Ca
         callback.set_model(model)
     whole.callbacks[:] = [*ours, before, *others, behind]
     return whole
+
+
+@tf.autograph.experimental.do_not_convert
+def _as_triple(visible: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """``(x, y, sample_weight)`` with something in the place of targets, which Keras needs to see the weights."""
+    return visible, visible[:, :1], weights
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ class RBMLayer(FittingModel):
     TensorShape([5, 9])
     """
 
-    replicas: tuple[int, ...] = ()  # leading axes of every parameter (`RBMEnsemble`); not those of `tf.distribute`
+    members_shape: tuple[int, ...] = ()  # leading axes of every parameter (`RBMEnsemble`)
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class RBMLayer(FittingModel):
     def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
         with self.distribute_strategy.scope():
             return self.add_weight(
-                shape=self.replicas + shape,
+                shape=self.members_shape + shape,
                 initializer=initializer,
                 name=name,
                 trainable=trainable,

@@ -152,7 +152,7 @@ def distributed(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> t
     policies = tf.data.experimental.AutoShardPolicy
     if dataset.options().experimental_distribute.auto_shard_policy in (policies.FILE, policies.OFF):
         return strategy.experimental_distribute_dataset(dataset)
-    replicas = strategy.num_replicas_in_sync
+    replicas, plain = strategy.num_replicas_in_sync, tf.autograph.experimental.do_not_convert
 
     def here(context: tf.distribute.InputContext) -> tf.data.Dataset:
         local = replicas // context.num_input_pipelines
@@ -166,9 +166,9 @@ def distributed(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> t
             return tf.nest.map_structure(cut, batch)
 
         def parts(*batch: Any) -> tf.data.Dataset:
-            return tf.data.Dataset.range(first, first + local).map(lambda replica: part(replica, batch))
+            return tf.data.Dataset.range(first, first + local).map(plain(lambda replica: part(replica, batch)))
 
-        return dataset.flat_map(parts).prefetch(2 * local)
+        return dataset.flat_map(plain(parts)).prefetch(2 * local)
 
     return strategy.distribute_datasets_from_function(here)
 

@@ -54,7 +54,14 @@ def _reproduce_flags() -> None:
     flags.DEFINE_integer("jobs", 2, "Processes side by side.", lower_bound=1)
     flags.DEFINE_float("minutes", 0, "Begin nothing new after so many minutes; 0 for no limit.", lower_bound=0)
     flags.DEFINE_bool("full_grid", False, "The paper's whole grid (days) instead of successive halving.")
-    flags.DEFINE_bool("tuner", False, "Let KerasTuner run the selection (needs the extra `tune`).")
+    flags.DEFINE_bool(
+        "tuner",
+        False,
+        "Let KerasTuner run the selection (needs the extra `tune`). Many machines can share it: start the same command "
+        "with --stage=table --tuner on each, --out in a folder that all of them see, and KerasTuner's environment "
+        "variables KERASTUNER_TUNER_ID (`chief` on one, which trains nothing; a name of its own on each other), "
+        "KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT (where the chief listens).",
+    )
 
 
 def _reproduce() -> Outcome:
@@ -62,6 +69,40 @@ def _reproduce() -> Outcome:
 
     work = reproduce.Work(Path(FLAGS.out), FLAGS.problems, FLAGS.methods, FLAGS.full_grid, FLAGS.tuner, FLAGS.minutes)
     return min(reproduce.run(FLAGS.stage, work, FLAGS.jobs), 100)
+
+
+def _resume_flag() -> None:
+    flags.DEFINE_bool(
+        "resume",
+        True,
+        "Go on where the same run was stopped or killed, to the same bits as without the interruption, and do not "
+        "repeat what is finished. --noresume begins anew, and removes what there is of the run.",
+    )
+
+
+def _sharing_flags() -> None:
+    _resume_flag()
+    flags.DEFINE_integer(
+        "checkpoint_epochs",
+        0,
+        "Epochs from one checkpoint to the next; 0 for one a minute, or one after each epoch with several workers, who "
+        "must save together.",
+        lower_bound=0,
+    )
+    flags.DEFINE_enum(
+        "strategy",
+        "none",
+        ["none", "mirrored", "multiworker"],
+        "mirrored: on all devices of this machine. multiworker: together with other machines; start the same command "
+        "on each, with the environment variable TF_CONFIG as for Keras, and --out in a folder that all of them see.",
+    )
+
+
+def _plan() -> Any:
+    from trainers.checkpoints import Plan
+    from trainers.workers import Workers
+
+    return Plan(FLAGS.resume, FLAGS.checkpoint_epochs, Workers(FLAGS.strategy))
 
 
 def _train_dbn_flags() -> None:
@@ -77,6 +118,7 @@ def _train_dbn_flags() -> None:
     flags.DEFINE_bool(
         "validation", False, "Hold out the last 10,000 training images and measure on them, not on the test images."
     )
+    _resume_flag()
     flags.DEFINE_float("width", 1.0, "Width of the hidden layers, as a part of the full one.", lower_bound=0.001)
     flags.DEFINE_integer("verbose", 2, "Keras' verbosity: 0 silent, 1 progress bars, 2 a line for each epoch.")
 
@@ -93,7 +135,7 @@ def _train_dbn() -> Outcome:
         width=FLAGS.width,
         validation=FLAGS.validation,
     )
-    return {"records": dbn.run(FLAGS.out, FLAGS.parts, settings, FLAGS.verbose)}
+    return {"records": dbn.run(FLAGS.out, FLAGS.parts, settings, FLAGS.verbose, FLAGS.resume)}
 
 
 def _train_small_flags() -> None:
@@ -112,9 +154,11 @@ def _train_small_flags() -> None:
         "seeds", 1, "Models trained side by side, which differ by their random numbers.", lower_bound=1
     )
     flags.DEFINE_integer("seed", 0, "Seed.")
+    _sharing_flags()
 
 
 def _train_small() -> Outcome:
+    plan = _plan()  # before TensorFlow is used: several workers join up here
     from trainers import one_run
     from trainers.settings import Settings
 
@@ -130,7 +174,7 @@ def _train_small() -> Outcome:
         FLAGS.updates,
         FLAGS.batch_size,
     )
-    return {"records": one_run.run_small(settings, FLAGS.seeds, FLAGS.seed, Path(FLAGS.out))}
+    return {"records": one_run.run_small(settings, FLAGS.seeds, FLAGS.seed, Path(FLAGS.out), plan=plan)}
 
 
 def _train_images_flags() -> None:
@@ -144,15 +188,17 @@ def _train_images_flags() -> None:
     flags.DEFINE_integer("epochs", 20, "Passes over the training images.", lower_bound=1)
     flags.DEFINE_bool("centered", True, "The centred gradient.")
     flags.DEFINE_enum("units", "bernoulli", ["bernoulli", "spin"], "Units of both layers.")
+    _sharing_flags()
 
 
 def _train_images() -> Outcome:
+    plan = _plan()  # before TensorFlow is used: several workers join up here
     from trainers import one_run
     from trainers.large_sets import ImageSettings
 
     method = f"WPCD, ESS >= {100 * FLAGS.minimum_ess:g}%" if FLAGS.minimum_ess else FLAGS.method
     settings = ImageSettings(FLAGS.data, method, FLAGS.units, FLAGS.centered, FLAGS.learning_rate, FLAGS.epochs)
-    return {"record": one_run.run_images(settings, Path(FLAGS.out))}
+    return {"record": one_run.run_images(settings, Path(FLAGS.out), plan=plan)}
 
 
 def _export_flags() -> None:
@@ -301,6 +347,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "train images": (
         "wcd train images --data=mnist --method=PCD --epochs=20",
         "wcd train images --data=ocr_letters --method=WPCD --minimum_ess=0.5",
+        "wcd train images --data=mnist --epochs=100 --strategy=multiworker --checkpoint_epochs=5",
     ),
     "train dbn": ("wcd train dbn --parts=classifier", "wcd train dbn --parts=generation --epochs=6 --out=dbn"),
     "export": ("wcd export --model=demo/wcd.keras --base_path=models/rbm --keep=3",),

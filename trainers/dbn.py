@@ -18,7 +18,8 @@ from tf_wcd import plots
 from tf_wcd.negative_phases import WCD
 from trainers.dbn_generation import generate
 from trainers.dbn_pretraining import CLASSES, PIXELS, SIDE, Data, Settings, pretrained
-from trainers.dbn_records import EpochLines, Record
+from trainers.dbn_records import EpochLines, Record, replace
+from trainers.dbn_tuning import tune
 
 FRACTIONS = (0.01, 0.1)
 # Chosen on the last 10,000 training images (--validation), as the dropout below.
@@ -34,7 +35,15 @@ def network(dbn: tf_wcd.DBN) -> keras.Model:
 
 
 def fine_tune(
-    model: keras.Model, x: Any, y: Any, data: Data, epochs: int, rate: float, folder: Path | None, verbose: int
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    data: Data,
+    epochs: int,
+    rate: float,
+    seed: int,
+    folder: Path | None,
+    verbose: int,
 ) -> float:
     """Trains a classifier, goes on where an interrupted run was if a folder is given, and returns the test error."""
     batch = min(100, len(x))
@@ -44,13 +53,12 @@ def fine_tune(
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    callbacks = []
+    state: Path | None = None
+    callbacks: list[keras.callbacks.Callback] = []
     if folder is not None:
-        callbacks = [
-            keras.callbacks.BackupAndRestore(folder / "tuning"),
-            EpochLines(folder / "classifier.jsonl", "tuning"),
-        ]
-    model.fit(x, y, batch_size=batch, epochs=epochs, callbacks=callbacks, verbose=verbose)
+        state = folder / "classifier_tuning.npz"
+        callbacks = [EpochLines(folder / "classifier.jsonl", "tuning")]
+    tune(model, x, y, batch, epochs, seed, state, callbacks, verbose)
     predicted = model.predict(data.x_test, batch_size=1000, verbose=0).argmax(axis=1)
     return float(np.mean(predicted != data.y_test))
 
@@ -62,7 +70,8 @@ def classify(folder: Path, settings: Settings, data: Data, record: Record, verbo
     record.update(pretraining_seconds=time.perf_counter() - start)
     keras.utils.set_random_seed(settings.seed)
     model = network(dbn)
-    error = fine_tune(model, data.x, data.y, data, settings.tuning_epochs, TUNING_RATE, folder, verbose)
+    error = fine_tune(model, data.x, data.y, data, settings.tuning_epochs, TUNING_RATE, settings.seed, folder, verbose)
+    replace(folder / "classifier.keras", model.save)
     record.update(test_error=error, seconds=time.perf_counter() - start)
     print(f"784-500-500, WCD and back-propagation: test error {error:.2%}")
 
@@ -92,7 +101,7 @@ def few_labels(folder: Path, settings: Settings, data: Data, record: Record, ver
                 model = network(dbn)
                 if start == "random":
                     model = keras.models.clone_model(model)
-                error = fine_tune(model, x, y, data, epochs, FEW_LABELS_RATE, None, 0)
+                error = fine_tune(model, x, y, data, epochs, FEW_LABELS_RATE, seed, None, 0)
                 runs.append({"seed": seed, "fraction": fraction, "labels": len(x), "start": start, "test_error": error})
                 record.update(runs=runs)
                 print(f"{len(x)} labels, seed {seed}, {start}: test error {error:.2%}")
@@ -125,15 +134,12 @@ def autoencode(folder: Path, settings: Settings, data: Data, record: Record, ver
     model = dbn.autoencoder(linear_code=True)
     total = settings.tuning_epochs * -(-len(data.x) // settings.batch_size)
     model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, total)), "binary_crossentropy")
-    callbacks = [
-        keras.callbacks.BackupAndRestore(folder / "unrolled"),
-        EpochLines(folder / "autoencoder.jsonl", "tuning"),
-    ]
     before = square_error(model, data.x_test)
-    model.fit(
-        data.x, data.x, batch_size=settings.batch_size, epochs=settings.tuning_epochs, callbacks=callbacks,
-        verbose=verbose,
+    tune(
+        model, data.x, data.x, settings.batch_size, settings.tuning_epochs, settings.seed,
+        folder / "autoencoder_tuning.npz", [EpochLines(folder / "autoencoder.jsonl", "tuning")], verbose,
     )  # fmt: skip
+    replace(folder / "unrolled.keras", model.save)
     ours = square_error(model, data.x_test)
     components = principal_components(data.x, units[-1])
     theirs = components(data.x_test)
@@ -166,10 +172,21 @@ def principal_components(x: np.ndarray, count: int) -> Any:
     return lambda data: mean + (data - mean) @ leading @ leading.T
 
 
+def forget(folder: Path, part: str) -> None:
+    """Removes all that there is of a part: its record first, so that a kill leaves nothing that looks finished."""
+    stacks = {"few_labels": ["wcd_*"], "classifier": ["wcd_*"], "autoencoder": ["unrolled"], "generation": ["up_down"]}
+    for name in (part, f"{part}_tuning", *stacks[part]):
+        for suffix in ("json", "jsonl", "keras", "npz"):
+            for file in folder.glob(f"{name}.{suffix}"):
+                file.unlink()
+
+
 PARTS = {"classifier": classify, "few_labels": few_labels, "autoencoder": autoencode, "generation": generate}
 
 
-def run(folder: str | Path, parts: list[str], settings: Settings, verbose: int = 2) -> dict[str, Any]:
+def run(
+    folder: str | Path, parts: list[str], settings: Settings, verbose: int = 2, resume: bool = True
+) -> dict[str, Any]:
     """Runs the parts that are not finished yet, and returns their records.
 
     Args:
@@ -177,12 +194,16 @@ def run(folder: str | Path, parts: list[str], settings: Settings, verbose: int =
         parts: names out of `PARTS`.
         settings: what to do.
         verbose: Keras' verbosity.
+        resume: go on where parts were stopped; if not, what there is of them is removed first.
     """
     unknown = [part for part in parts if part not in PARTS]
     if unknown or not parts:
         raise ValueError(f"`parts` must be some of {list(PARTS)}. Received: {parts}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        for part in parts:
+            forget(folder, part)
     records = {part: Record(folder / f"{part}.json", dataclasses.asdict(settings)) for part in parts}
     data = Data(settings)
     for part, record in records.items():
@@ -192,4 +213,5 @@ def run(folder: str | Path, parts: list[str], settings: Settings, verbose: int =
         print(f"{part}: {PARTS[part].__doc__}")
         PARTS[part](folder, settings, data, record, verbose)
         record.finish()
+        (folder / f"{part}_tuning.npz").unlink(missing_ok=True)
     return {part: record.content for part, record in records.items()}

@@ -12,6 +12,7 @@ import tf_wcd
 from tf_wcd import plots
 from trainers.dbn_pretraining import CLASSES, SIDE, Data, Settings, pretrained
 from trainers.dbn_records import EpochLines, Record, SaveModel
+from trainers.dbn_tuning import shuffled
 
 
 def generate(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
@@ -55,12 +56,12 @@ def up_down(folder: Path, dbn: tf_wcd.DBN, settings: Settings, data: Data, verbo
     else:
         schedule = keras.optimizers.schedules.PolynomialDecay(0.02, epochs * updates, 0.0002)
         dbn.compile(keras.optimizers.SGD(schedule, momentum=0.5))
+    first_epoch = int(dbn.optimizer.iterations) // updates
     dbn.fit(
-        data.x,
-        data.y,
-        batch_size=settings.batch_size,
+        shuffled(data.x, data.y, settings.batch_size, settings.seed, first_epoch),
+        steps_per_epoch=updates,
         epochs=epochs,
-        initial_epoch=int(dbn.optimizer.iterations) // updates,
+        initial_epoch=first_epoch,
         callbacks=[EpochLines(folder / "generation.jsonl", "up-down"), SaveModel(path)],
         verbose=verbose,
     )

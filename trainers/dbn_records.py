@@ -56,7 +56,7 @@ class SaveModel(keras.callbacks.Callback):
 
 
 class EpochLines(keras.callbacks.Callback):
-    """Appends a line of JSON for each epoch.
+    """Adds a line of JSON for each epoch to a file that is always a whole one.
 
     Args:
         path: the file.
@@ -74,12 +74,30 @@ class EpochLines(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         values = {name: float(f"{float(value):.5g}") for name, value in (logs or {}).items()}
         seconds = round(time.perf_counter() - self._start, 2)
-        with self.path.open("a") as lines:
-            lines.write(json.dumps({"stage": self.stage, "epoch": epoch + 1, **values, "seconds": seconds}) + "\n")
+        line = json.dumps({"stage": self.stage, "epoch": epoch + 1, **values, "seconds": seconds})
+        # An epoch that is trained again after a kill takes the place of what was written of it, and after it.
+        kept = [old for old in self._lines() if not self._is_later(json.loads(old), epoch)]
+        replace(self.path, lambda path: path.write_text("\n".join([*kept, line]) + "\n"))
+
+    def _lines(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+    def _is_later(self, line: dict[str, Any], epoch: int) -> bool:
+        return line["stage"] == self.stage and line["epoch"] > epoch
 
 
 def replace(path: Path, write: Any) -> None:
-    """Writes a file beside the old one and puts it in its place."""
+    """Writes a file beside the old one and puts it in its place.
+
+    Raises:
+        OSError: if it cannot be written; what was there before is still there.
+    """
     new = path.with_name(f"new_{path.name}")
-    write(new)
+    try:
+        write(new)
+        with open(new, "rb+") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise OSError(f"{path} could not be written ({error}); what was there before is still there.") from error
     new.replace(path)

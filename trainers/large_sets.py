@@ -19,7 +19,7 @@ import numpy as np
 import tf_wcd
 from tf_wcd.negative_phases import PCD, WPCD, NegativePhase
 from trainers import image_evaluation
-from trainers.checkpoints import Checkpoints
+from trainers.checkpoints import Checkpoints, Plan
 from trainers.progress import ProgressLine
 from trainers.records import Records, claim
 from trainers.settings import fingerprint
@@ -146,22 +146,29 @@ def build(settings: ImageSettings, updates: int, pixels: int) -> tf_wcd.RBMLayer
 
 
 def train(
-    settings: ImageSettings, x: np.ndarray, checkpoints: Path | None = None, verbose: bool = True
+    settings: ImageSettings,
+    x: np.ndarray,
+    checkpoints: Path | None = None,
+    verbose: bool = True,
+    plan: Plan | None = None,
 ) -> tuple[tf_wcd.RBMLayer, Losses, float]:
     """Trains one model on images of 0 and 1; returns it, its metrics along the way, and the seconds it took."""
     updates = -(-len(x) // BATCH_SIZE)
     losses = Losses()
-    stem = (checkpoints or Path("checkpoints")) / fingerprint(**dataclasses.asdict(settings), rows=len(x))
-    saved = Checkpoints(stem, losses)
+    saved = Checkpoints(_stem(checkpoints or Path("checkpoints"), settings, len(x)), losses, plan)
+    if not saved.plan.resume:
+        saved.remove()
+        saved.workers.wait()
     rbm, first_epoch = saved.restore() if checkpoints else (None, 0)
     inputs = image_evaluation.in_units(x, settings.units)
     if rbm is None:
-        rbm = build(settings, updates * settings.epochs, x.shape[1])
-        rbm.start_at_means(inputs)
+        with saved.workers.strategy.scope():
+            rbm = build(settings, updates * settings.epochs, x.shape[1])
+            rbm.start_at_means(inputs)
     callbacks: list[keras.callbacks.Callback] = [losses, keras.callbacks.TerminateOnNaN()]
     if checkpoints:
         callbacks.append(saved)
-    if verbose:
+    if verbose and saved.workers.chief:
         title = f"{settings.data} {settings.method} rate {settings.learning_rate}"
         callbacks.append(ProgressLine(title, settings.epochs, updates, losses.names))
     rbm.fit(
@@ -190,7 +197,7 @@ def select_rate(
             quality = image_evaluation.quick_quality(rbm, images.train, images.valid, sigma, SEED)
             done = [{"settings": facts, **quality, "ess": losses.values[-1][2], "seconds": round(seconds, 1)}]
             records.append(*done)
-            _forget(folder, settings, len(images.train))
+            forget(folder / "checkpoints", settings, len(images.train))
         scores[rate] = done[-1]["parzen"] if done[-1]["parzen"] is not None else -np.inf
     return max(scores, key=lambda rate: scores[rate])
 
@@ -225,6 +232,7 @@ def run_one(task: ImageTask, method: str, units: str, centered: bool, folder: Pa
         "date": datetime.date.today().isoformat(),
     }
     records.append(record)
+    forget(folder / "checkpoints", settings, len(everything))
     return record
 
 
@@ -250,5 +258,10 @@ def _plain(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "" for c in name.replace(" ", "_"))
 
 
-def _forget(folder: Path, settings: ImageSettings, rows: int) -> None:
-    Checkpoints(folder / "checkpoints" / fingerprint(**dataclasses.asdict(settings), rows=rows), Losses()).remove()
+def forget(folder: Path, settings: ImageSettings, rows: int) -> None:
+    """Removes the checkpoints of a run."""
+    Checkpoints(_stem(folder, settings, rows), Losses()).remove()
+
+
+def _stem(folder: Path, settings: ImageSettings, rows: int) -> Path:
+    return folder / fingerprint(**dataclasses.asdict(settings), rows=rows)

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 
 class Records:
@@ -32,18 +32,36 @@ class Records:
 
     def append(self, *records: dict[str, Any]) -> None:
         """Adds records: all of them or, if the process is killed, possibly some, but never half of one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with self._locked() as file:
             # A line cut short by a kill gets an end of its own, so that it cannot spoil the next one.
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(size - 1)
                 if file.read(1) != b"\n":
                     file.write(b"\n")
-            file.write("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records).encode())
+            file.write("".join(_line(record) for record in records).encode())
             file.flush()
             os.fsync(file.fileno())
+
+    def remove(self, which: Callable[[dict[str, Any]], bool]) -> None:
+        """Takes out all records of which this is true, at once or, if the process is killed, none."""
+        if not any(map(which, self.read())):
+            return
+        with self._locked():
+            aside = self.path.with_name(f"new_{self.path.name}")
+            aside.write_text("".join(_line(record) for record in self.read() if not which(record)))
+            aside.replace(self.path)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            with open(self.path, "a+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # While we waited, another process may have put another file in its place.
+                if self.path.exists() and os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
+                    yield file
+                    return
 
     def read(self) -> list[dict[str, Any]]:
         """All whole records, in the order in which they came."""
@@ -54,6 +72,10 @@ class Records:
             with contextlib.suppress(json.JSONDecodeError):
                 records.append(json.loads(line))
         return records
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
 
 
 class Piece(NamedTuple):

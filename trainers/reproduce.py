@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from trainers import paper
 from trainers.progress import duration
+from trainers.team import in_a_team
 
 STAGES = ("table", "best", "generalisation", "large", "report")
 
@@ -85,6 +86,13 @@ def run(stages: Sequence[str], work: Work, jobs: int = 1) -> int:
     check_names("stage", stages, STAGES)
     check_names("problems", work.problems, paper.PROBLEMS)
     check_names("methods", work.methods, tuple(paper.METHODS))
+    if in_a_team():
+        if tuple(stages) != ("table",) or not work.tuner or work.minutes:
+            raise ValueError(
+                "A team (KERASTUNER_TUNER_ID is set) works on --stage=table with --tuner, and without --minutes. "
+                f"Received: --stage={','.join(stages)} --tuner={work.tuner} --minutes={work.minutes:g}"
+            )
+        jobs = 1
     left = 0
     for stage in stages:
         start = time.time()

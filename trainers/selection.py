@@ -118,19 +118,24 @@ def select(
     for number, rung in enumerate(rungs):
         entrants = entrants[: rung.entrants]
         runs = [dataclasses.replace(run, updates=max(looks, round(updates * rung.part))) for run in entrants]
-        known = {Settings(**r["settings"]): r["min_kl"] for r in records.read() if r["rung"] == number}
-        missing = [run for run in runs if run not in known]
+
+        def known(number: int = number) -> dict[Settings, float | None]:
+            return {Settings(**r["settings"]): r["min_kl"] for r in records.read() if r["rung"] == number}
+
+        have = known()
         train(
-            missing,
+            [run for run in runs if run not in have],
             lambda done, number=number: records.append(*(_short(record, number) for record in done)),
             seed=SELECTION_SEED + number,
             looks=looks,
             checkpoints=folder / "checkpoints",
             title=f"select {problem} {method.name}, round {number + 1} of {len(rungs)}, {len(runs)} settings",
             verbose=verbose,
+            everything=runs,
+            known=known,
         )
-        known = {Settings(**r["settings"]): r["min_kl"] for r in records.read() if r["rung"] == number}
-        order = sorted(range(len(runs)), key=lambda i: _or_infinity(known[runs[i]]))
+        have = known()
+        order = sorted(range(len(runs)), key=lambda i: _or_infinity(have[runs[i]]))
         entrants = [runs[i] for i in order]
     return dataclasses.replace(entrants[0], updates=updates)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 import tf_wcd
 from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.evaluation.exact import kl_from_log_prob, log_prob
-from trainers.checkpoints import Checkpoints
+from trainers.checkpoints import Checkpoints, Plan
 from trainers.progress import ProgressLine
 from trainers.settings import Settings, fingerprint
 
@@ -113,6 +113,7 @@ def train_group(
     checkpoints: Path | None = None,
     title: str = "",
     verbose: bool = True,
+    plan: Plan | None = None,
 ) -> Result:
     """Trains runs that share their shape as one ensemble.
 
@@ -124,6 +125,7 @@ def train_group(
         checkpoints: folder for work in progress; the same call goes on from there after an interruption.
         title: what the progress line says.
         verbose: whether there is a progress line.
+        plan: how the run is kept and shared.
 
     Returns:
         One record for each run, in their order.
@@ -136,14 +138,18 @@ def train_group(
     updates_per_epoch = first.updates // looks
     kl = KLAlongTraining(task, len(runs))
     name = fingerprint(runs=[run.as_dict() for run in runs], seed=seed, looks=looks)
-    saved = Checkpoints((checkpoints or Path("checkpoints")) / name, kl)
+    saved = Checkpoints((checkpoints or Path("checkpoints")) / name, kl, plan)
+    if not saved.plan.resume:
+        saved.remove()
+        saved.workers.wait()
     ensemble, first_epoch = saved.restore() if checkpoints else (None, 0)
     if ensemble is None:
-        ensemble = build(runs, seed)
+        with saved.workers.strategy.scope():
+            ensemble = build(runs, seed)
     callbacks: list[keras.callbacks.Callback] = [kl]
     if checkpoints:
         callbacks.append(saved)
-    if verbose:
+    if verbose and saved.workers.chief:
         callbacks.append(ProgressLine(title, looks, updates_per_epoch * len(runs), ("kl", "median_kl")))
     ensemble.fit(
         task.spins[: task.training],
@@ -223,8 +229,22 @@ def train_all(
     checkpoints: Path | None = None,
     title: str = "",
     verbose: bool = True,
+    everything: Sequence[Settings] = (),
+    known: Callable[[], Mapping[Settings, Any]] | None = None,
 ) -> None:
-    """Trains any runs, those of one shape side by side, and hands over the records as they come."""
+    """Trains any runs, those of one shape side by side, and hands over the records as they come.
+
+    Args:
+        runs: their settings.
+        keep: takes the records of a group of runs.
+        seed: as for `train_group`.
+        looks: as for `train_group`.
+        checkpoints: as for `train_group`.
+        title: as for `train_group`.
+        verbose: as for `train_group`.
+        everything: these runs and those that are done; not needed here (see `trainers.tuning`).
+        known: reads what is done; not needed here.
+    """
     for group in side_by_side(runs):
         train_and_keep(group, keep, seed, looks, checkpoints, title, verbose)
 

@@ -18,6 +18,7 @@ from trainers.records import Piece, Records, work_off
 from trainers.selection import select
 from trainers.settings import Settings
 from trainers.small_run import train_all, train_group
+from trainers.team import in_a_team, turn, work_together
 
 TABLE_SEED = 100
 LOOKS = 400
@@ -91,7 +92,11 @@ def run_cell(
         gibbs_steps=cell.method.gibbs_steps,
         updates=updates,
     )
-    return run_seeds(cell.name, settings, seeds, records, folder, verbose)
+    with turn(folder / "checkpoints" / f"{cell.name}.seeds.lock") as ours:
+        done = records.read()
+        if not ours or len(done) >= seeds:
+            return done
+        return run_seeds(cell.name, settings, seeds, records, folder, verbose)
 
 
 def run_seeds(
@@ -145,4 +150,5 @@ def run_table(
             lambda: run_cell(cell, folder, full, verbose, train),
         )
 
-    return work_off(map(piece, cells(problems, methods)), deadline)
+    pieces = map(piece, cells(problems, methods))
+    return work_together(pieces) if in_a_team() else work_off(pieces, deadline)

@@ -48,3 +48,35 @@ def test_batching_is_measured_with_the_deploy_file_and_says_so():
     text = serving.batching_settings()
     assert "#" not in text
     assert {"max_execution_batch_size=32", "batch_timeout_micros=40000", "num_batch_threads=1"} <= set(text.split(", "))
+
+
+def test_the_cost_model_is_fitted_and_predicts():
+    from benchmarks import scale
+
+    truth = scale.Constants(fixed=0.002, rate=2e10, latency=0.01, bandwidth=5e8)
+    times = {(case, n): scale.predicted(truth, case, n) for case in scale.CASES for n in (1, 2)}
+    assert tuple(scale.fit(times)) == pytest.approx(tuple(truth), rel=1e-3)
+    # Twice the workers: half of the products, and the whole gradient once more over the wire.
+    assert scale.flops(scale.TINY, 2) == scale.flops(scale.TINY) / 2
+    assert scale.traffic(scale.TINY, 2) == 4 * (16 * 32 + 16 + 32)
+
+
+@pytest.mark.parametrize(
+    ("case", "workers", "latency", "bandwidth", "milliseconds"),
+    [
+        ((784, 500, 100), 1, 0, 1, 0.34),
+        ((784, 500, 100), 8, 0.2e-3, 1e11, 0.53),
+        ((784, 500, 100), 64, 3e-3, 3e9, 4.3),
+        ((784, 500, 10_000), 8, 0.2e-3, 1e11, 1.0),
+        ((784, 500, 10_000), 64, 3e-3, 3e9, 4.4),
+        ((4096, 4096, 20_000), 1, 0, 1, 336),
+        ((4096, 4096, 20_000), 8, 0.2e-3, 1e11, 44),
+        ((4096, 4096, 20_000), 64, 3e-3, 3e9, 53),
+    ],
+)
+def test_what_the_scaling_plan_says_follows_from_the_model(case, workers, latency, bandwidth, milliseconds):
+    from benchmarks import scale
+
+    constants = scale.Constants(0.3e-3, 1e13, latency, bandwidth)
+    seconds = scale.predicted(constants, scale.Case(*case, 1), workers)
+    assert 1e3 * seconds == pytest.approx(milliseconds, rel=0.03)

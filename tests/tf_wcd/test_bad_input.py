@@ -1,5 +1,7 @@
 """Bad input: a ValueError that says what was received, and a model that is left as it was."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -68,9 +70,9 @@ def test_bad_sample_weights(rbm, weights, message):
 
 
 STREAM = [
-    (with_value(1.5), None, r"in \[0, 1\].*batch 0 of the data set, minimum 0, maximum 1.5"),
+    (with_value(1.5), None, r"in \[0, 1\].*batch 0 of the data set, row \d+ of the batch, minimum 0, maximum 1.5"),
     (with_value(np.nan), None, "NaN or infinite values. Received: batch 0"),
-    (GOOD, np.r_[-1.0, np.ones(19)], "negative. Received: batch 0 of the data set, minimum -1"),
+    (GOOD, np.r_[-1.0, np.ones(19)], "negative. Received: batch 0 of the data set, row 0 of the batch, minimum -1"),
     (GOOD, np.zeros(20), "zero for every example of the batch. Received: batch 0"),
 ]
 
@@ -83,10 +85,34 @@ def test_bad_streams(rbm, x, weights, message):
     unchanged(rbm, lambda: rbm.evaluate(dataset, verbose=0), message)
 
 
-def test_the_message_names_the_batch(rbm):
+def test_the_message_names_the_batch_and_the_row(rbm):
     dataset = tf.data.Dataset.from_tensor_slices(with_value(np.nan, (17, 0))).batch(5)
-    with pytest.raises(ValueError, match=r"batch 3 of the data set"):
+    with pytest.raises(ValueError, match=r"batch 3 of the data set, row 2 of the batch"):
         rbm.fit(dataset, verbose=0)
+
+
+def test_a_bad_record_in_the_middle_of_a_stream_has_touched_nothing():
+    """Updates on the batches before it have been made, but for those of the same compiled call; none has used it."""
+    x = np.random.default_rng(1).integers(0, 2, (200, 4)).astype("float32")
+
+    def trained(x, batches):
+        rbm = tf_wcd.RBMLayer(3, negative_phase="wpcd", seed=0)
+        rbm.compile(keras.optimizers.SGD(0.1), steps_per_execution=4, jit_compile=False)
+        dataset = tf.data.Dataset.from_tensor_slices(x).batch(10).take(batches)
+        with contextlib.nullcontext() if np.isfinite(x).all() else pytest.raises(ValueError, match=BAD_ROW):
+            rbm.fit(dataset, verbose=0)
+        return rbm
+
+    bad = x.copy()
+    bad[136, 2] = np.nan
+    stopped = trained(bad, 20)
+    done = int(stopped.optimizer.iterations.numpy())
+    assert done == 12
+    for mine, theirs in zip(stopped.weights, trained(x, done).weights, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+BAD_ROW = r"x contains NaN or infinite values. Received: batch 13 of the data set, row 6 of the batch"
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,34 @@ def test_the_model_goes_back_to_the_last_good_moment_and_no_later_callback_sees_
     rbm.fit(X, batch_size=20, epochs=1, verbose=0)
 
 
+def test_a_model_that_was_restored_goes_back_to_what_was_restored(tmp_path):
+    backup = keras.callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
+    good = gaussian(0.001)
+    good.build((None, 5))
+    good.fit(X, batch_size=20, epochs=2, callbacks=[backup], verbose=0)
+    rbm = gaussian(0.001)
+    rbm.build((None, 5))
+    high = keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: rbm.optimizer.learning_rate.assign(1e6))
+    with pytest.raises(tf_wcd.DivergenceError, match="put back to update 20"):
+        rbm.fit(X, batch_size=20, epochs=5, callbacks=[backup, high], verbose=0)
+    np.testing.assert_array_equal(rbm.kernel, good.kernel)
+
+
+def test_layers_with_variables_of_the_same_names_are_all_put_back():
+    """Both layers of a stack have a `kernel` and biases, and here even the same name."""
+    layers = [tf_wcd.RBMLayer(4, visible_type="gaussian", seed=0, name="rbm"), tf_wcd.RBMLayer(3, seed=1, name="rbm")]
+    dbn = tf_wcd.DBN(layers)
+    for rbm, rate in zip(dbn.rbms, (0.001, 3e38), strict=True):
+        rbm.compile(keras.optimizers.SGD(rate, momentum=0.5), run_eagerly=True)
+    with pytest.raises(tf_wcd.DivergenceError, match="kernel"):
+        dbn.pretrain(X, epochs=2, batch_size=50, verbose=0)
+    assert [dbn.epochs_done(i) for i in range(2)] == [2, 0]
+    for rbm in dbn.rbms:
+        assert all(np.isfinite(v.numpy()).all() for v in (*rbm.variables, *rbm.optimizer.variables))
+    assert np.any(dbn.rbms[0].visible_bias.numpy() != 0)
+    np.testing.assert_array_equal(dbn.rbms[1].visible_bias, np.zeros(4))
+
+
 def test_ordinary_training_is_left_alone():
     rbm = gaussian(0.001)
     history = rbm.fit(

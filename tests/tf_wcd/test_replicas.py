@@ -38,11 +38,10 @@ def same_update(results, case):
     assert set(one) == set(two)
     assert any(name.startswith("chains") for name in one) == (case in WITH_CHAINS)
     for name in one:
-        if name.startswith("metric"):
-            # One device looks at the metrics at the last update of an epoch, replicas at each.
-            assert np.all(np.isfinite(two[name]))
-        else:
-            np.testing.assert_allclose(two[name], one[name], atol=1e-6, rtol=1e-6, err_msg=f"{case}: {name}")
+        # Metrics are global: sums over the whole batch and all points, whoever has them.
+        tolerance = 1e-5 if name.startswith("metric") else 1e-6
+        np.testing.assert_allclose(two[name], one[name], atol=tolerance, rtol=tolerance, err_msg=f"{case}: {name}")
+    assert sum(name.startswith("metric") for name in one) == 3
 
 
 @pytest.mark.parametrize("case", MAIN)

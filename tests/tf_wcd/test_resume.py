@@ -2,56 +2,66 @@
 
 import os
 import random
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 
-
-def start(folder, epochs):
-    command = [sys.executable, "-m", "tests.tf_wcd.interrupted_run", str(folder), str(epochs)]
-    return subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
-
-
-def kill_somewhere(folder, epochs, kills, generator):
-    """Kills the run so many times, each time after a random number of further epochs and a random moment more."""
-    killed = 0
-    while not (folder / "end.npz").exists():
-        process = start(folder, epochs)
-        done = len(list(folder.glob("epoch*.txt")))
-        goal = min(epochs, done + generator.randint(0, max(1, 2 * epochs // (3 * kills))))
-        while process.poll() is None and killed < kills:
-            if len(list(folder.glob("epoch*.txt"))) >= goal and (folder / "epoch0.txt").exists():
-                time.sleep(generator.random() * 0.02)
-                process.kill()
-                killed += 1
-                break
-            time.sleep(0.001)
-        assert process.wait() in (0, -9)
-    return killed
+from tests.kills import finish, kill_when, start
+from tests.tf_wcd import interrupted_run
+from tests.tf_wcd.interrupted_run import CASES, EPOCHS, FIRST_LAYER
 
 
-def check(tmp_path, epochs, kills):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    killed.mkdir()
-    reference = start(whole, epochs)
-    assert kill_somewhere(killed, epochs, kills, random.Random(4)) == kills
-    assert reference.wait() == 0
-    one, two = np.load(whole / "end.npz"), np.load(killed / "end.npz")
+def run(folder, cases):
+    return start([sys.executable, "-m", "tests.tf_wcd.interrupted_run", str(folder), *cases], dict(os.environ))
+
+
+def kill(folder, cases, moments):
+    """Kills the run at each moment: in a case, after the logs of an epoch were written, and so many seconds more."""
+    for case, epoch, delay in moments:
+        begin = time.time()
+
+        def reached(own=folder / case, epoch=epoch, begin=begin):
+            logs = (own / f"epoch{number}.txt" for number in range(epoch, EPOCHS))
+            return any(path.exists() and path.stat().st_mtime > begin for path in logs)
+
+        kill_when(run(folder, cases), reached, delay)
+        assert not (folder / case / "end.npz").exists(), "the kill came too late"
+    finish(run(folder, cases))
+
+
+def assert_same(whole, killed, case):
+    one, two = np.load(whole / case / "end.npz"), np.load(killed / case / "end.npz")
     assert one.files == two.files
+    assert any("momentum" in name for name in one.files)
+    assert any("seed" in name for name in one.files)
     for name in one.files:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
-    for epoch in range(epochs):
-        assert (whole / f"epoch{epoch}.txt").read_text() == (killed / f"epoch{epoch}.txt").read_text()
+        np.testing.assert_array_equal(one[name], two[name], err_msg=f"{case}: {name}")
+    for epoch in range(EPOCHS):
+        name = f"epoch{epoch}.txt"
+        assert (whole / case / name).read_text() == (killed / case / name).read_text(), f"{case}: {name}"
 
 
-@pytest.mark.slow
+def check(tmp_path, cases, moments):
+    interrupted_run.main(tmp_path / "whole", *cases)
+    kill(tmp_path / "killed", cases, moments)
+    for case in cases:
+        assert_same(tmp_path / "whole", tmp_path / "killed", case)
+
+
 def test_three_kills(tmp_path):
-    check(tmp_path, 90, 3)
+    """In the middle of a compiled run, and in the middle of each layer of a stack."""
+    check(tmp_path, ["compiled", "stack"], [("compiled", 5, 0.004), ("stack", 2, 0.011), ("stack", 9, 0.008)])
 
 
 @pytest.mark.slow
-def test_twenty_kills(tmp_path):
-    check(tmp_path, 600, 20)
+def test_kills_at_random_moments(tmp_path):
+    """14 of the 20 kills; `tests/trainers/test_kills.py` has those of the commands."""
+    generator = random.Random(4)
+    spans = {"single": [(0, 3), (3, 6), (6, 9), (9, 12)], "compiled": [(0, 4), (4, 8), (8, 12)]}
+    spans |= {"stream": [(0, 6), (6, 12)]}
+    spans["stack"] = [(0, 2), (2, FIRST_LAYER - 1), (FIRST_LAYER - 1, FIRST_LAYER + 1), (8, 10), (10, 12)]
+    moments = [(case, generator.randrange(*span), generator.random() * 0.04) for case in CASES for span in spans[case]]
+    assert len(moments) == 14
+    check(tmp_path, list(CASES), moments)

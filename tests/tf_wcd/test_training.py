@@ -141,6 +141,22 @@ def test_validation_data_and_split(tmp_path):
     np.testing.assert_allclose(rbm.history.history["val_loss"], other.history.history["val_loss"], atol=1e-5)
 
 
+@pytest.mark.parametrize("batch_size", [3, 10])
+def test_every_epoch_begins_with_a_block(batch_size):
+    def blocks(first_update, count):
+        stream = index_blocks(10, batch_size, 4, 1, first_update, shuffle=True, endless=True, updates_per_epoch=6)
+        return [next(stream).tolist() for _ in range(count)]
+
+    whole = blocks(0, 6)
+    assert {len(block) for block in whole} == {4}
+    # Two of the second block are left out: they come again as the first of the next epoch.
+    assert whole[1][2:] == whole[2][:2]
+    assert blocks(6, 4) == whole[2:]
+    updates = [update for i in range(3) for update in (whole[2 * i] + whole[2 * i + 1][:2])]
+    one_by_one = index_blocks(10, batch_size, 1, 1, 0, shuffle=True, endless=True)
+    assert updates == [next(one_by_one)[0].tolist() for _ in range(18)]
+
+
 def test_the_order_of_the_data():
     def rows(**kwargs):
         stream = index_blocks(

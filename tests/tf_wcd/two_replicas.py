@@ -83,7 +83,8 @@ def layer(phase, arguments, optimizer, run_eagerly):
         seed=1,
         **arguments,
     )
-    rbm.compile(optimizer(), run_eagerly=run_eagerly)
+    # One update at each call, so that one device measures at each update, as replicas do.
+    rbm.compile(optimizer(), run_eagerly=run_eagerly, steps_per_execution=1)
     return rbm
 
 

@@ -164,7 +164,9 @@ class DBN(UpDownModel):
                 ``(10, 0)`` trains the first layer and stops.
             batch_size: examples in a batch of an array.
             callbacks: Keras callbacks for the whole: their ``model`` is the DBN, epochs are counted through all layers,
-                and the logs say which ``layer`` it is. ``ModelCheckpoint("dbn.keras")`` keeps the whole model.
+                and the logs say which ``layer`` it is. ``ModelCheckpoint("dbn.keras")`` keeps the whole model. With
+                ``BackupAndRestore("folder")`` a process that was killed at any moment goes on when it is started again,
+                to the same bits as if it had not been.
             inputs: what a layer hands to the next: ``"probabilities"`` (its expectations) or ``"samples"``. The
                 variational bound is a statement about samples; probabilities are less noisy.
             sample_weight: weight of each example of an array, rescaled to mean one.
@@ -199,12 +201,10 @@ class DBN(UpDownModel):
             if not rbm.optimizer.built:
                 with self.distribute_strategy.scope():
                     rbm.optimizer.build(rbm.trainable_variables)
-        begun = [number for number in range(len(self.rbms)) if self.epochs_done(number)]
-        start = max(begun, default=0) if initial_layer is None else initial_layer
-        if not 0 <= start < len(self.rbms):
+        if initial_layer is not None and not 0 <= initial_layer < len(self.rbms):
             raise ValueError(f"`initial_layer` must be in 0 .. {len(self.rbms) - 1}. Received: {initial_layer!r}")
         show = 1 if verbose == "auto" else int(verbose)
-        return pretraining.pretrain(self, stream, each, inputs, start, callbacks, layer_callbacks, show)
+        return pretraining.pretrain(self, stream, each, inputs, initial_layer, callbacks, layer_callbacks, show)
 
     def epochs_done(self, layer: int) -> int:
         """Epochs of pre-training that a layer has done."""

@@ -13,6 +13,7 @@ from tf_wcd.arguments import is_integer
 from tf_wcd.dbn.progress import LayerReports, PretrainingProgress
 from tf_wcd.dbn.streams import INPUTS, ArrayStream, DatasetStream, inputs_of_layer
 from tf_wcd.random_bits import key_of
+from tf_wcd.resume import forget_broken_count
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -23,7 +24,7 @@ def pretrain(
     stream: ArrayStream | DatasetStream,
     epochs: Sequence[int],
     inputs: str,
-    initial_layer: int,
+    initial_layer: int | None,
     callbacks: Any,
     layer_callbacks: Mapping[int, Any] | None,
     verbose: int,
@@ -41,7 +42,10 @@ def pretrain(
     )
     dbn.stop_training = False
     histories = []
-    everything.on_train_begin()
+    _begin(dbn, stream, everything)
+    # Callbacks may have restored a model that was further on.
+    begun = [number for number in range(len(dbn.rbms)) if dbn.epochs_done(number)]
+    initial_layer = max(begun, default=0) if initial_layer is None else initial_layer
     for number, rbm in enumerate(dbn.rbms):
         done, wished = dbn.epochs_done(number), epochs[number]
         history = keras.callbacks.History()
@@ -54,6 +58,19 @@ def pretrain(
         histories.append(history)
     everything.on_train_end()
     return histories
+
+
+def _begin(dbn: DBN, stream: ArrayStream | DatasetStream, everything: keras.callbacks.CallbackList) -> None:
+    """Tells the callbacks that training begins; `BackupAndRestore` loads what was saved."""
+    backups = [c for c in everything.callbacks if isinstance(c, keras.callbacks.BackupAndRestore)]
+    if backups:
+        # They can load only what is there: the chains of every layer, too, whose turn would come later.
+        for rbm in dbn.rbms:
+            rbm.prepare(stream.first_batch_size())
+    for backup in backups:
+        forget_broken_count(backup)
+    everything.on_train_begin()
+    dbn._initial_epoch = None  # how far each layer has come is in the model; Keras would skip epochs of `fit`
 
 
 def _train_layer(

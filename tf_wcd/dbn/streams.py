@@ -52,6 +52,9 @@ class ArrayStream:
     def updates_per_epoch(self) -> int:
         return self.steps_per_epoch
 
+    def first_batch_size(self) -> int:
+        return self.batch_size
+
     def numbered(self, seed: int, first_epoch: int) -> tf.data.Dataset:
         """``(number, (x, y, weights))`` without end, from the given epoch on; the number is that of the update."""
         rows, size = len(self.x), self.batch_size
@@ -95,9 +98,13 @@ class DatasetStream:
         known = int(self.source.cardinality())
         return self.steps_per_epoch or (known if known > 0 else None)
 
+    def first_batch_size(self) -> int:
+        return int(tf.nest.flatten(next(iter(self.source.take(1))))[0].shape[0])
+
     def numbered(self, seed: int, first_epoch: int) -> tf.data.Dataset:
         """``(number, (x, y, weights))``, one pass; the number is random, another one at each pass."""
 
+        @tf.autograph.experimental.do_not_convert  # plain TensorFlow already: conversion takes longer than tracing
         def bring(*data: Any) -> tuple[tf.Tensor, ...]:
             x, y, weights = keras.utils.unpack_x_y_sample_weight(data[0] if len(data) == 1 else data)
             x = tf.cast(x, self.dtype)
@@ -167,6 +174,7 @@ def inputs_of_layer(
         with_labels: join the labels to the units.
     """
 
+    @tf.autograph.experimental.do_not_convert
     def carry(number: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         x, y, weights = batch
         word = tf.bitwise.bitwise_and(number, tf.constant(2**32 - 1, tf.int64))

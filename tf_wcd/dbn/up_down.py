@@ -19,6 +19,7 @@ from tf_wcd.gradient import phase_difference
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
 from tf_wcd.random_bits import key_of, subkey
+from tf_wcd.resume import save_weights_at_once
 from tf_wcd.training import Phases, normalise_sample_weight
 from tf_wcd.units import Unit
 
@@ -38,6 +39,7 @@ class UpDownModel(keras.Model):
 
     rbms: list[RBMLayer]
     classes: int
+    optimizer: Any = None  # that of `compile`; Keras' callbacks ask for it while the layers are pre-trained, too
     num_visible: int
 
     def __init__(self, **kwargs: Any) -> None:
@@ -145,6 +147,10 @@ class UpDownModel(keras.Model):
             self.build((None, int(example.shape[-1])))
         self._prepare(size)
         return super().fit(x, y, batch_size=batch_size, **kwargs)
+
+    def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
+        """As `keras.Model.save_weights`, but that a file that is there already is replaced at once or not at all."""
+        save_weights_at_once(self, super().save_weights, filepath, overwrite, **kwargs)
 
     def _require_labels(self, y: Any) -> None:
         if self.classes and y is None:

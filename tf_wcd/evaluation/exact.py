@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 
 MAX_UNITS = 25
 CHUNK_BYTES = 2**25
+MEMORY_LIMIT = 2**29
 
 
-def log_partition(rbm: RBMLayer) -> Any:
+def log_partition(rbm: RBMLayer, memory_limit: int = MEMORY_LIMIT) -> Any:
     """Exact log Z, of one model or of every member of an ensemble.
 
     The smaller side is enumerated (the hidden side for Gaussian visible units), up to 25 units.
 
     Args:
         rbm: a built `RBMLayer`.
+        memory_limit: bytes for tables and chunks of states. The fast sum needs tables of 16 bytes for each unit of the
+            larger side and each of up to 2^15 states; where they would not fit, states are added chunk by chunk,
+            which takes several times as long.
 
     Returns:
         log Z in nats, in float64; an array ``[count]`` for an ensemble.
@@ -46,12 +50,14 @@ def log_partition(rbm: RBMLayer) -> Any:
     >>> round(float(log_partition(rbm) / np.log(2)), 9)  # the uniform model: 2^(3 + 4) states
     7.0
     """
-    log_z = log_partition_of(rbm.machine()).numpy()
+    log_z = log_partition_of(rbm.machine(), memory_limit).numpy()
     return log_z if log_z.shape else float(log_z)
 
 
-def log_partition_of(machine: Machine) -> tf.Tensor:
+def log_partition_of(machine: Machine, memory_limit: int = MEMORY_LIMIT) -> tf.Tensor:
     """Exact log Z of a machine, float64: see `log_partition`."""
+    if isinstance(memory_limit, bool) or not isinstance(memory_limit, (int, np.integer)) or memory_limit < 1:
+        raise ValueError(f"`memory_limit` must be an integer of at least 1. Received: memory_limit={memory_limit!r}")
     over_visible, count = smaller_side(machine)
     if count > MAX_UNITS:
         raise ValueError(
@@ -61,9 +67,9 @@ def log_partition_of(machine: Machine) -> tf.Tensor:
         )
     wide = as_float64(machine)
     group = factored.factors_per_logarithm(wide, over_visible)
-    if group:
+    if group and factored.bytes_of_tables(wide, over_visible) <= memory_limit:
         return factored.log_sum(wide, over_visible, group)
-    return _log_sum(wide, over_visible, count, _chunk_size(machine, count))
+    return _log_sum(wide, over_visible, count, _chunk_size(machine, count, memory_limit))
 
 
 def smaller_side(machine: Machine) -> tuple[bool, int]:
@@ -72,41 +78,44 @@ def smaller_side(machine: Machine) -> tuple[bool, int]:
     return over_visible, machine.num_visible if over_visible else machine.num_hidden
 
 
-def log_prob(rbm: RBMLayer, x: Any) -> np.ndarray:
+def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndarray:
     """Exact log P(x) in nats (for Gaussian visible units, the log-density).
 
     Args:
         rbm: a built `RBMLayer` with at most 25 units on its smaller side.
         x: states ``[n, visible units]``.
+        memory_limit: as for `log_partition`; besides it there is one copy of ``x`` in float64.
 
     Returns:
         float64 ``[n]``, or ``[count, n]`` for an ensemble.
     """
     machine = as_float64(rbm.machine())
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
-    return -free_energies(machine, x) - np.asarray(log_partition(rbm))[..., None]
+    log_z = np.asarray(log_partition(rbm, memory_limit))
+    return -free_energies(machine, x, memory_limit) - log_z[..., None]
 
 
-def free_energies(machine: Machine, x: np.ndarray) -> np.ndarray:
+def free_energies(machine: Machine, x: np.ndarray, memory_limit: int = MEMORY_LIMIT) -> np.ndarray:
     """F of each row of x, in chunks."""
-    rows = max(1, CHUNK_BYTES // (8 * _row_width(machine)))
+    rows = max(1, _chunk_bytes(memory_limit) // (8 * _row_width(machine)))
     parts = [machine.free_energy(tf.constant(x[i : i + rows])) for i in range(0, len(x), rows)]
     return np.concatenate(parts, axis=-1)
 
 
-def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any) -> Any:
+def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any, memory_limit: int = MEMORY_LIMIT) -> Any:
     """Exact Kullback-Leibler divergence KL(target || model) in nats.
 
     Args:
         rbm: a built `RBMLayer` with at most 25 units on its smaller side.
         states: the distinct states of the target distribution, ``[n, visible units]``.
         probabilities: their probabilities ``[n]``, with sum one. States that are not listed have probability zero.
+        memory_limit: as for `log_prob`.
 
     Returns:
         The divergence in nats, in float64; an array ``[count]`` for an ensemble.
     """
     probabilities = check_probabilities(probabilities, len(states))
-    return kl_from_log_prob(log_prob(rbm, states), probabilities)
+    return kl_from_log_prob(log_prob(rbm, states, memory_limit), probabilities)
 
 
 def kl_from_log_prob(log_probabilities: np.ndarray, target: np.ndarray) -> Any:
@@ -138,8 +147,13 @@ def chunks_of_states(machine: Machine) -> Iterator[tuple[int, tf.Tensor]]:
         yield start, states_of(states, machine.visible if over_visible else machine.hidden, count, "float64")
 
 
-def _chunk_size(machine: Machine, count: int) -> int:
-    return 2 ** min(count, int(math.log2(max(2, CHUNK_BYTES // (8 * _row_width(machine))))))
+def _chunk_size(machine: Machine, count: int, memory_limit: int = MEMORY_LIMIT) -> int:
+    return 2 ** min(count, int(math.log2(max(2, _chunk_bytes(memory_limit) // (8 * _row_width(machine))))))
+
+
+def _chunk_bytes(memory_limit: int) -> int:
+    """Bytes of one array of a chunk: a handful of them are there at a time."""
+    return min(CHUNK_BYTES, memory_limit // 6)
 
 
 def _log_sum(machine: Machine, over_visible: bool, count: int, chunk: int) -> tf.Tensor:

@@ -33,6 +33,14 @@ def factors_per_logarithm(machine: Machine, over_visible: bool) -> int:
     return 0 if bound > LARGEST_EXPONENT else 2 ** min(6, int(math.log2(LARGEST_EXPONENT / bound)))
 
 
+def bytes_of_tables(machine: Machine, over_visible: bool) -> int:
+    """Memory that `log_sum` needs: two tables for each half of the states, and a product of the lower ones."""
+    _, _, kernel, _, _ = _sides(machine, over_visible)
+    count, others = kernel.shape[-2:]
+    low = min(count, LOW_UNITS)
+    return 8 * others * (2 * 2 ** (count - low) + 3 * 2**low)
+
+
 def log_sum(machine: Machine, over_visible: bool, group: int) -> tf.Tensor:
     """log Z in float64, for every machine along the leading axes."""
     unit, other, *parameters = _sides(machine, over_visible)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> None:
     """Writes one layer: see `RBMLayer.export`."""
-    if rbm.replicas:
+    if rbm.members_shape:
         raise ValueError("Members of an ensemble are exported one by one: `ensemble.member(i).export(path)`.")
     if isinstance(rbm.visible_unit, Labelled):
         raise ValueError(

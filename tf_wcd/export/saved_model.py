@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,9 @@ def export_machines(
         generative: the RBMs below the last one as they generate data, where their weights downwards are not those
             upwards.
 
+    Raises:
+        OSError: if it cannot be written, on a full disk, say; nothing of it is left then.
+
     Example:
 
     >>> import tempfile
@@ -92,8 +96,6 @@ def export_machines(
     )
     functions = model.functions()
     signatures = {DEFAULT_SIGNATURE: functions["sample"], **functions}
-    tf.saved_model.save(model, str(path), signatures=signatures)
-
     record = {
         "tf_wcd": __version__,
         "tensorflow": tf.__version__,
@@ -110,6 +112,16 @@ def export_machines(
         "signatures": sorted(signatures),
         **(facts or {}),
     }
+    try:
+        _write(path, model, signatures, record, warmup)
+    except (OSError, tf.errors.OpError) as error:
+        # Half an export must not be taken for a whole one.
+        shutil.rmtree(path, ignore_errors=True)
+        raise OSError(f"The export to {path} could not be written, and nothing of it was kept ({error})") from error
+
+
+def _write(path: Path, model: ServedModel, signatures: dict[str, Any], record: dict[str, Any], warmup: bool) -> None:
+    tf.saved_model.save(model, str(path), signatures=signatures)
     _complete(path, model, record)
     extra = path / "assets.extra"
     extra.mkdir(exist_ok=True)
