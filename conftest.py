@@ -17,6 +17,10 @@ import tensorflow as tf
 import tf_wcd
 
 
+# Run by other programs, in environments of their own.
+collect_ignore = ["tests/bounds_smoke.py"]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Compiling with XLA takes most of a small test's time, so only tests marked `xla` or `slow` do so."""

@@ -225,7 +225,8 @@ class ContrastiveModel(keras.Model):
         one_by_one = self.train_function
 
         def train_function(iterator: Any) -> dict[str, Any]:
-            if self._runner is not None and isinstance(iterator, tf.data.Iterator):
+            # With a strategy of one replica, Keras distributes the ticks to it.
+            if self._runner is not None and isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
                 return self._runner(iterator)
             return one_by_one(iterator)
 

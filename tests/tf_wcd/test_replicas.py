@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import tf_wcd
 from tests.tf_wcd.two_replicas import MAIN, MORE
 
 WITH_CHAINS = ("pcd", "wpcd", "tempered chains", "spins", "adam")
@@ -80,3 +83,16 @@ def test_all_chains_are_saved_and_spread_again(results):
     np.testing.assert_array_equal(results["draws loaded"], results["draws b"])
     assert np.any(results["draws one"] != results["draws loaded"])
     np.testing.assert_array_equal(results["draws again"], results["draws one"])
+
+
+def test_a_strategy_of_one_replica_trains_as_no_strategy_does():
+    """What `MirroredStrategy()` is on a machine with one device."""
+    x = (np.random.default_rng(0).random((12, 5)) < 0.4).astype("float32")
+    kernels = []
+    for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0"])):
+        with strategy.scope():
+            rbm = tf_wcd.RBMLayer(3, negative_phase="wpcd", seed=0)
+            rbm.compile(keras.optimizers.SGD(0.1))
+        rbm.fit(x, batch_size=4, epochs=2, verbose=0)
+        kernels.append(rbm.kernel.numpy())
+    np.testing.assert_allclose(kernels[0], kernels[1], rtol=1e-6)

@@ -82,7 +82,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         self._writer: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        if getattr(self.model, "replicas", None) != ():
+        if getattr(self.model, "members_shape", None) != ():
             raise ValueError(f"RBMTensorBoard looks at one RBMLayer. Received: {type(self.model).__name__}")
         if self.model.built:
             self._shape()  # a wrong one is found before the first update where possible
