@@ -16,7 +16,6 @@ import tensorflow as tf
 
 import tf_wcd
 
-
 # Run by other programs, in environments of their own.
 collect_ignore = ["tests/bounds_smoke.py"]
 
