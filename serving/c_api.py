@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
 
-OK, CANCELLED, INTERNAL = 0, 1, 13
+OK, UNIMPLEMENTED, INTERNAL = 0, 12, 13
 
 
 class SessionError(Exception):
@@ -244,7 +244,7 @@ def _array_of(tensor: int) -> np.ndarray:
     dtype = tf.as_dtype(library.TF_TensorType(tensor))
     shape = [library.TF_Dim(tensor, i) for i in range(library.TF_NumDims(tensor))]
     if dtype == tf.string or dtype.as_numpy_dtype is object:
-        raise SessionError(12, f"Tensors of the type {dtype.name} are not supported")
+        raise SessionError(UNIMPLEMENTED, f"Tensors of the type {dtype.name} are not supported")
     array = np.empty(shape, dtype.as_numpy_dtype)
     ctypes.memmove(array.ctypes.data, library.TF_TensorData(tensor), array.nbytes)
     return array

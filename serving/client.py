@@ -99,7 +99,7 @@ class _Requests:
     @staticmethod
     def chain_inputs(visible: Any, steps: Any, seed: Any) -> dict[str, np.ndarray]:
         rows = np.atleast_2d(np.asarray(visible, "float32"))
-        seeds = np.asarray(seed) if isinstance(seed, np.ndarray) else row_seeds(seed, len(rows))
+        seeds = row_seeds(seed, len(rows)) if np.ndim(seed) == 0 else np.asarray(seed)
         return {"visible": rows, "seed": seeds, "steps": np.broadcast_to(np.asarray(steps, "int32"), len(rows))}
 
     def chunks(self, count: int, width: int) -> Iterator[tuple[int, int]]:
@@ -115,6 +115,8 @@ def width_of(metadata: get_model_metadata_pb2.GetModelMetadataResponse) -> int:
     """Number of visible units, from the signatures."""
     table = get_model_metadata_pb2.SignatureDefMap()
     metadata.metadata["signature_def"].Unpack(table)
+    if "sample" not in table.signature_def:
+        raise ValueError(f"The model has no signature `sample`. Received: {sorted(table.signature_def)}")
     return int(table.signature_def["sample"].outputs["visible"].tensor_shape.dim[1].size)
 
 

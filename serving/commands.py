@@ -17,6 +17,8 @@ def export_model(model: str, base_path: str, gibbs_steps: int | None = None, kee
         gibbs_steps: passed on to the model's `export`, which has a number of its own if it is not given.
         keep: see `serving.publish`.
     """
+    if not Path(model).exists():
+        raise ValueError(f"`--model` must be a file saved by Keras, as model.keras. Received: {model}")
     import keras
 
     import tf_wcd  # noqa: F401 - registers the layers
@@ -47,7 +49,12 @@ def sample(
         with SamplerClient(server, model_name, timeout=timeout, max_rows=max_rows) as client:
             samples = client.sample(count, seed)
     except grpc.RpcError as error:
-        raise ValueError(f"{server} answered {error.code().name}: {error.details()}") from None
+        hints = {
+            grpc.StatusCode.UNAVAILABLE: ". Is `wcd serve` running there? --server is the host and its gRPC port",
+            grpc.StatusCode.NOT_FOUND: ". --model_name must be the one that the server was started with",
+        }
+        hint = hints.get(error.code(), "")
+        raise ValueError(f"{server} answered {error.code().name}: {error.details()}{hint}") from None
     print(f"{len(samples)} samples of {samples.shape[1]} units from {server}, mean {samples.mean():.4f}")
     keep_samples(samples, png, npy)
     return samples

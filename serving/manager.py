@@ -283,6 +283,18 @@ class ModelManager:
         with self._lock:
             return [name for name, model in self._models.items() if not model.servables]
 
+    def why_missing(self, name: str) -> str:
+        """What to look at where a model has no version yet."""
+        with self._lock:
+            base = Path(self._models[name].config.base_path)
+        if not base.exists():
+            return f"{name} has no folder {base} yet"
+        if (base / "saved_model.pb").exists():
+            return f"{base} is itself a version of {name}; the base path is the folder above it, {base.parent}"
+        if not base.is_dir():
+            return f"{base} is a file; the base path of {name} is a folder of versions, as `wcd export` writes it"
+        return f"{name} has no version in {base} yet (folders {base / '1'}, {base / '2'} and so on)"
+
     def failures(self) -> dict[str, str]:
         """Why the models without any version have none."""
         with self._lock:

@@ -40,11 +40,11 @@ class Options:
 HELP = {
     "port": "TCP port for gRPC; 0 for none, -1 for any free one.",
     "rest_api_port": "TCP port for REST and the web page; 0 for none, -1 for any free one.",
-    "model_name": "Name of the model, if there is no model_config_file.",
-    "model_base_path": "Folder with the model's versions, BASE/1, BASE/2 and so on.",
+    "model_name": "Name that clients ask for, if there is no model_config_file.",
+    "model_base_path": "Folder with the model's versions, BASE/1, BASE/2 and so on, as `wcd export` writes them.",
     "model_config_file": "Text file of a ModelServerConfig: several models, version policies, labels.",
     "enable_batching": "Join requests that wait at the same time into one batch.",
-    "batching_parameters_file": "Text file of BatchingParameters.",
+    "batching_parameters_file": "Text file of BatchingParameters, as serving/deploy/batching.config.",
     "file_system_poll_wait_seconds": "Seconds between two looks for new versions.",
     "ssl_config_file": "Text file of an SSLConfig: then gRPC is encrypted.",
     "monitoring_config_file": "Text file of a MonitoringConfig: metrics for Prometheus.",
@@ -55,7 +55,7 @@ HELP = {
     "enable_model_warmup": "Run a model's warm-up requests before it answers.",
     "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
     "max_running": "Computations at once, where there is no batching.",
-    "max_waiting": "Requests that may wait for one; more are refused with RESOURCE_EXHAUSTED.",
+    "max_waiting": "Requests that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.",
     "shutdown_grace_seconds": "Longest time to finish what was accepted, after SIGTERM.",
     "engine": "embedded, or tensorflow_model_server to run that program with the same flags.",
 }
@@ -65,7 +65,14 @@ OWN = ("host", "max_running", "max_waiting", "shutdown_grace_seconds", "engine")
 def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
     """The options, and the flags that are not known: deployment scripts pass many."""
     parser = argparse.ArgumentParser(
-        prog="wcd serve", description="Serves models over TF-Serving's protocol.", allow_abbrev=False
+        prog="wcd serve",
+        usage="wcd serve --model_name=NAME --model_base_path=FOLDER [flags]",
+        description="Serves models over TF-Serving's protocol. Flags that it does not know are ignored with a warning.",
+        epilog="""examples:
+  wcd serve --model_name=rbm --model_base_path=models/rbm --port=8500 --rest_api_port=8501
+  wcd serve --model_config_file=models.config --enable_batching --batching_parameters_file=batching.config""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     defaults = Options()
     for field in dataclasses.fields(Options):
@@ -90,8 +97,14 @@ def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
     options = Options(**vars(known))
     if options.engine not in ("embedded", "tensorflow_model_server"):
         parser.error(f"--engine must be embedded or tensorflow_model_server. Received: {options.engine}")
+    if options.max_running < 1 or options.max_waiting < 0:
+        parser.error(
+            "--max_running must be at least 1, and --max_waiting at least 0. "
+            f"Received: {options.max_running} and {options.max_waiting}"
+        )
     if bool(options.model_base_path) == bool(options.model_config_file):
-        parser.error("Exactly one of --model_base_path and --model_config_file is needed")
+        given = "neither" if not options.model_base_path else "both"
+        parser.error(f"Exactly one of --model_base_path and --model_config_file is needed. Received: {given}")
     return options, unknown
 
 

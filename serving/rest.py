@@ -21,6 +21,7 @@ from serving.metrics import Metrics
 
 MAX_BODY = 2**26
 MAX_CONNECTIONS = 256
+LONGEST_NUMBER = 100  # digits
 IDLE_SECONDS = 60.0
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
 PREDICT = re.compile(_MODEL + r":(predict|classify|regress)", re.IGNORECASE)
@@ -133,8 +134,9 @@ def _spec(match: re.Match[str]) -> model_pb2.ModelSpec:
     name, version, label = match[1], match[2], match[3]
     spec = model_pb2.ModelSpec(name=name)
     if version is not None:
-        if int(version) >= 2**63:
-            raise invalid(f"Failed to convert version: {version} to numeric.")
+        # Python refuses to read numbers of thousands of digits.
+        if len(version) > LONGEST_NUMBER or int(version) >= 2**63:
+            raise invalid(f"Failed to convert version: {version[:200]} to numeric.")
         spec.version.value = int(version)
     if label is not None:
         spec.version_label = label
@@ -208,7 +210,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         text = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not text.isascii() or not text.isdigit() or int(text) > MAX_BODY:
+        number = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+        if "Transfer-Encoding" in self.headers or not number or int(text) > MAX_BODY:
             self.close_connection = True
             message = f"A request needs a Content-Length of at most {MAX_BODY} bytes"
             self._send(400, "application/json", json.dumps({"error": message}).encode())

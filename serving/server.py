@@ -88,11 +88,15 @@ class Server:
             RuntimeError: if a model cannot be loaded, or a port not opened.
         """
         self.manager.start()
+        told = ""
         while self.manager.missing():
             failures = self.manager.failures()
             if failures:
                 raise RuntimeError("; ".join(f"{name} cannot be loaded: {why}" for name, why in failures.items()))
-            log.warning("Waiting for a version of %s", ", ".join(self.manager.missing()))
+            missing = "; ".join(map(self.manager.why_missing, self.manager.missing()))
+            if missing != told:
+                log.warning("Waiting: %s", missing)
+            told = missing
             if (wait_for_models or threading.Event()).wait(1.0):
                 return
         if self.options.port or self.options.grpc_socket_path:
@@ -137,7 +141,10 @@ class Server:
                     credentials = grpc.ssl_server_credentials([(key, certificate)], authority, verify)
                     self.port = server.add_secure_port(address, credentials)
             except RuntimeError:
-                raise RuntimeError(f"The gRPC port {options.port} cannot be opened") from None
+                raise RuntimeError(
+                    f"The gRPC port {options.port} cannot be opened on {options.host}: another program may have it. "
+                    "--port=-1 takes any free one"
+                ) from None
         if options.grpc_socket_path:
             server.add_insecure_port(f"unix:{options.grpc_socket_path}")
         server.start()

@@ -60,6 +60,8 @@ def test_every_signature(client):
     np.testing.assert_array_equal(filled[:, :3], x[:, :3])
     assert not np.array_equal(filled[:, 3:], x[:, 3:])
     np.testing.assert_array_equal(client.gibbs(x, 5, seed=2), client.gibbs(x, 5, seed=2))
+    seeds = row_seeds(2, len(x)).tolist()
+    np.testing.assert_array_equal(client.gibbs(x, 5, seed=seeds), client.gibbs(x, 5, seed=2))
     assert client.status()[1] == "AVAILABLE"
     with pytest.raises(ValueError, match="Received: 0"):
         client.sample(0)
@@ -182,4 +184,6 @@ def test_any_model_with_an_export_method_is_published(tmp_path):
         status, answer = connection.http("POST", "/v1/models/rbm:predict", {"instances": x.tolist()})
         assert status == 200, answer
         assert connection.http("GET", "/page/models")[1][0]["facts"] == {}
+        with pytest.raises(ValueError, match=r"no signature `sample`. Received: .*serving_default"):
+            commands.sample(f"127.0.0.1:{connection.port}", "rbm", 9, seed=0, png="", npy="", timeout=10)
     np.testing.assert_allclose(answer["predictions"], dense(x), rtol=1e-5)

@@ -3,6 +3,8 @@
 Two rows have another form over REST: a model without a name is a path that is not known, and there is no output filter.
 """
 
+import http.client
+
 import grpc
 import numpy as np
 import pytest
@@ -242,6 +244,7 @@ GOOD = {"inputs": {key: value.tolist() for key, value in GIBBS.items()}, "signat
         ("POST", "/v1/models/rbm/versions/7:predict", GOOD, 404, "Servable not found for request: Specific(rbm, 7)"),
         ("POST", "/v1/models/rbm/labels/L:predict", GOOD, 400, "Unrecognized servable version label: L"),
         ("POST", "/v1/models/rbm/versions/99999999999999999999:predict", GOOD, 400, "Failed to convert version"),
+        ("GET", f"/v1/models/rbm/versions/{'9' * 5000}", None, 400, "Failed to convert version"),
         (
             "POST",
             "/v1/models/rbm:predict",
@@ -292,6 +295,18 @@ def test_rest(connection, method, path, body, status, text):
     got, answer = connection.http(method, path, body)
     assert got == status, answer
     assert text in answer["error"]
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "9999999999", "-1", "x"])
+def test_rest_length(connection, length):
+    request = http.client.HTTPConnection("127.0.0.1", connection.rest_port, timeout=30)
+    request.putrequest("POST", PREDICT)
+    request.putheader("Content-Length", length)
+    request.endheaders()
+    response = request.getresponse()
+    assert response.status == 400
+    assert b"Content-Length" in response.read()
+    request.close()
 
 
 def test_rest_deadline(base):

@@ -132,6 +132,7 @@ def raw_http(port, rng):
             b"GET / HTTP/9.9\r\n\r\n",
             post + b"x\r\n\r\n",
             post + b"9999999999\r\n\r\n",
+            post + 5000 * b"9" + b"\r\n\r\n",
             b"\r\n\r\n",
         ]
         connection.sendall(lines[rng.integers(len(lines))])

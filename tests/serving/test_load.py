@@ -33,11 +33,12 @@ def this_process(base, **options):
         yield connection.port, float
 
 
-def swap_under_load(server, library, base, clients, seconds):
+def swap_under_load(server, library, base, clients, seconds, pause=0.0):
     """Clients ask all the time while the three models take turns as new versions; returns what they saw.
 
     Args:
         server: a context in which version 1 of the folder is served, as `own_process` makes it.
+        pause: seconds that a client waits before it asks again.
     """
     truth = {}
     for i, path in enumerate(library):
@@ -68,6 +69,7 @@ def swap_under_load(server, library, base, clients, seconds):
                     if not np.array_equal(np.array(response.outputs[key].float_val, "float32"), right):
                         failures.append(("wrong answer", version, key))
                 counts[number] += 2
+                time.sleep(pause)
             connection.channel.close()
 
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(clients)]
@@ -91,7 +93,7 @@ def swap_under_load(server, library, base, clients, seconds):
 @pytest.mark.parametrize("batching", [False, True])
 def test_versions_change_under_load(library, base, batching):
     server = this_process(base, enable_batching=batching)
-    counts, failures, versions, _ = swap_under_load(server, library, base, clients=6, seconds=4)
+    counts, failures, versions, _ = swap_under_load(server, library, base, clients=6, seconds=1, pause=0.05)
     assert not failures, failures[:5]
     assert min(counts) > 0
     assert versions == {1, 2, 3, 4}

@@ -162,6 +162,8 @@ def test_flags():
     assert channel_arguments("a=1,b=text") == [("a", 1), ("b", "text")]
     with pytest.raises(ValueError, match="key=value"):
         channel_arguments("a")
+    with pytest.raises(SystemExit):
+        parse(["--model_base_path=m", "--max_running=0"])
 
 
 def test_tls(base, tmp_path):
