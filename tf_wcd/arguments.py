@@ -29,7 +29,7 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_seed(seed: Any) -> int | None:
-    """The seed, if it is an integer or ``None``."""
-    if seed is not None and not is_integer(seed):
-        raise ValueError(f"`seed` must be None or an integer. Received: seed={seed!r}")
+    """The seed, if it is ``None`` or an integer of 64 bits, which is what the counters of random numbers hold."""
+    if seed is not None and not (is_integer(seed) and -(2**63) <= seed < 2**63):
+        raise ValueError(f"`seed` must be None or an integer of 64 bits. Received: seed={seed!r}")
     return None if seed is None else int(seed)

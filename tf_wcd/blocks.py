@@ -97,15 +97,15 @@ def ticks() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(0).repeat()
 
 
-def row_batches(x: np.ndarray, weights: np.ndarray, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
-    """Batches ``(x, weights)`` of arrays in the order of blocks of one update each, see `index_blocks`."""
+def row_batches(x: np.ndarray, y: np.ndarray, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
+    """Batches of two arrays' rows in the order of blocks of one update each, see `index_blocks`."""
 
     def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for block in blocks():
             # Copies always: TensorFlow may compute in the memory of arrays that it is handed.
-            yield (x[block[0]], weights[block[0]]) if block.shape[1] else (x.copy(), weights.copy())
+            yield (x[block[0]], y[block[0]]) if block.shape[1] else (x.copy(), y.copy())
 
-    spec = tf.TensorSpec([None, x.shape[1]], weights.dtype), tf.TensorSpec([None], weights.dtype)
+    spec = tuple(tf.TensorSpec([None, *a.shape[1:]], a.dtype) for a in (x, y))
     return tf.data.Dataset.from_generator(batches, output_signature=spec).prefetch(2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,38 +53,42 @@ def check_visible(
             f"`{what}` must be {unit.domain()} for {unit.name!r} visible units{_hint(unit, x)}. "
             f"Received: {_first(x, (x < low) | (x > high))}"
         )
-    if strict and unit.values is not None and not np.isin(x, unit.values).all():
-        raise ValueError(
-            f"`{what}` must hold states of {unit.name!r} units, {unit.values[0]:g} or {unit.values[1]:g}. "
-            f"Received: {_first(x, ~np.isin(x, unit.values))}"
-        )
+    if strict and (wrong := unit.no_states(x)).any():
+        states = unit.domain().rstrip(",") if unit.values is None else f"{unit.values[0]:g} or {unit.values[1]:g}"
+        raise ValueError(f"`{what}` must hold states of {unit.name!r} units, {states}. Received: {_first(x, wrong)}")
     return x
 
 
-def check_sample_weight(weights: Any, rows: int) -> np.ndarray:
-    """Non-negative weights, float32 ``[rows]``, with a positive sum."""
+def warn_of_bits(x: np.ndarray, unit: Unit) -> None:
+    """Warns of data of 0 and 1 for units of -1 and +1: they are in range, 0 being a mean, but hardly meant."""
+    if unit.values == (-1.0, 1.0) and x.min() == 0 and np.isin(x, (0, 1)).all():
+        warnings.warn(
+            f"All values of `x` are 0 or 1, and {unit.name!r} visible units are -1 or +1: did you mean 2 * x - 1?",
+            stacklevel=4,
+        )
+
+
+def check_sample_weight(weights: Any, rows: int, what: str = "sample_weight") -> np.ndarray:
+    """Non-negative weights, float64 ``[rows]``, with a positive sum; ``what`` is their name, for messages."""
     weights = np.asarray(weights, "float64")
     if weights.shape == (rows, 1):
         weights = weights[:, 0]
     if weights.shape != (rows,):
         raise ValueError(
-            f"`sample_weight` must have one entry for each of the {rows} examples. Received: shape {weights.shape}"
+            f"`{what}` must have one entry for each of the {rows} examples. Received: shape {weights.shape}"
         )
     if not np.isfinite(weights).all():
-        raise ValueError(
-            f"`sample_weight` contains NaN or infinite values. Received: {_first(weights, ~np.isfinite(weights))}"
-        )
-    if weights.min() < 0:
-        raise ValueError(f"`sample_weight` must not be negative. Received: {_first(weights, weights < 0)}")
+        bad = ~np.isfinite(weights)
+        raise ValueError(f"`{what}` contains NaN or infinite values. Received: {_first(weights, bad)}")
+    if (weights < 0).any():
+        raise ValueError(f"`{what}` must not be negative. Received: {_first(weights, weights < 0)}")
     if not weights.sum() > 0:
-        raise ValueError(
-            "`sample_weight` is zero for every example of the batch: at least one must be positive. Received: all zeros"
-        )
+        raise ValueError(f"`{what}` is zero for every example: at least one must be positive. Received: {rows} zeros")
     return weights
 
 
 def check_batch(data: Any, unit: Unit, width: int | None, dtype: str, where: str) -> tuple[Any, ...]:
-    """A batch of a `PyDataset` or a generator, checked, as ``(x, None, sample_weight)``."""
+    """A batch of a `PyDataset` or a generator, checked, as ``(x, sample_weight)``; ``None`` without weights."""
     x, _, weights = keras.utils.unpack_x_y_sample_weight(data)
     x = check_visible(x, unit, width, f"x of {where}", dtype)
     if weights is not None:

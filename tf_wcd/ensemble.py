@@ -25,7 +25,8 @@ class RBMEnsemble(RBMLayer):
     evaluation of all members.
 
     It trains as an `RBMLayer` does. Every parameter has a leading axis for the members; metrics are their means.
-    `member` gives one of them as an `RBMLayer`. `tf_wcd.evaluation` and `ExactKL` evaluate all at once.
+    `member` gives one of them as an `RBMLayer`. `ExactKL`, and `log_partition`, `log_prob` and `kl_divergence` of
+    `tf_wcd.evaluation`, evaluate all at once.
 
     Args:
         units: number of hidden units of each member.
@@ -60,7 +61,7 @@ class RBMEnsemble(RBMLayer):
                 "The kernels of an ensemble are normal: use `initial_stddev`. Received: kernel_initializer"
             )
         lengths = {len(value) for value in (learning_rates, initial_stddev) if isinstance(value, Sequence | np.ndarray)}
-        count = count or max(lengths, default=1)
+        count = max(lengths, default=1) if count is None else count
         if not is_integer(count) or count < 1 or lengths - {count}:
             raise ValueError(
                 "`count`, and the lengths of `learning_rates` and `initial_stddev`, must agree and be at least 1. "

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import blocks, data_checks, replicas
+from tf_wcd.arguments import check_integer
 from tf_wcd.divergence import DivergenceGuard
 from tf_wcd.resume import ResumeExactly, save_weights_at_once
 from tf_wcd.training import ContrastiveModel
@@ -64,8 +65,10 @@ class FittingModel(ContrastiveModel):
         if self.compiled is False:
             raise ValueError("Call `compile(optimizer=...)` before `fit`.")
         for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
-            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-                raise ValueError(f"`{name}` must be None or an integer of at least 1. Received: {name}={value!r}")
+            if value is not None:
+                check_integer(name, value)
+        if not self.trainable:
+            raise ValueError("There is nothing to train: set `trainable` to True. Received: trainable=False")
         self._first_update = FirstUpdate()
         callbacks = _with_ours(callbacks, self, [DivergenceGuard(), self._first_update])
         common = dict(epochs=epochs, verbose=verbose, callbacks=callbacks, initial_epoch=initial_epoch, **kwargs)
@@ -80,6 +83,7 @@ class FittingModel(ContrastiveModel):
             return self._fit_stream(x, steps_per_epoch, shuffle, common)
 
         x, weights = self._check_arrays(x, sample_weight)
+        data_checks.warn_of_bits(x, self.visible_unit)
         if validation_split:
             if validation_data is not None:
                 raise ValueError("Pass `validation_split` or `validation_data`, not both.")

@@ -16,38 +16,32 @@ class ChainState(NamedTuple):
     Attributes:
         visible: ``[..., M, n_v]`` the visible units.
         hidden_field: ``[..., M, n_h]`` c + W x of these visible units, from which their E[h | x] and F(x) follow.
-        visible_field: ``[..., M, n_v]`` the field from which ``visible`` was drawn.
     """
 
     visible: tf.Tensor
     hidden_field: tf.Tensor
-    visible_field: tf.Tensor
 
 
-def gibbs_from_hidden(
-    machine: Machine, hidden: tf.Tensor, steps: int, key: tf.Tensor, first_draw: int = 1
-) -> ChainState:
+def gibbs_from_hidden(machine: Machine, hidden: tf.Tensor, steps: int, key: tf.Tensor) -> ChainState:
     """Draws x | h, then (h | x, x | h) ``steps - 1`` times more.
 
     Args:
         machine: the RBM.
         hidden: ``[..., M, n_h]`` hidden states that the chains start from.
         steps: number of times that the visible units are drawn, at least 1.
-        key: uint32 [2].
-        first_draw: number of the first random draw under this key; ``2 * steps - 1`` numbers are used.
+        key: uint32 [2]. The draws are numbered from 1 on: 0 is left to the caller, for the hidden units.
     """
 
     def step(draw: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         visible = machine.sample_visible(machine.visible_field(h), key, draw)
         return draw + 2, machine.sample_hidden(machine.hidden_field(visible), key, draw + 1)
 
-    # Only the hidden units go round: the last visible units are drawn outside, and their field is kept.
-    last = first_draw + 2 * (steps - 1)
+    # Only the hidden units go round: the last visible units are drawn outside.
+    last = 2 * steps - 1
     if steps > 1:
-        _, hidden = tf.while_loop(lambda draw, _: draw < last, step, [first_draw, hidden], parallel_iterations=1)
-    visible_field = machine.visible_field(hidden)
-    visible = machine.sample_visible(visible_field, key, last)
-    return ChainState(visible, machine.hidden_field(visible), visible_field)
+        _, hidden = tf.while_loop(lambda draw, _: draw < last, step, [1, hidden], parallel_iterations=1)
+    visible = machine.sample_visible(machine.visible_field(hidden), key, last)
+    return ChainState(visible, machine.hidden_field(visible))
 
 
 def gibbs_from_visible(machine: Machine, hidden_field: tf.Tensor, steps: int, key: tf.Tensor) -> ChainState:

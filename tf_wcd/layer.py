@@ -268,7 +268,10 @@ class RBMLayer(FittingModel):
         key = key_of(self.seed_generator.next())
         state = negative_phases.start_chains(machine, tf.convert_to_tensor(x), key)
         if set(self.negative_phase.initial_state(machine, len(x), key)) != set(state):
-            raise ValueError(f"{type(self.negative_phase).__name__} has no persistent chains: use 'pcd' or 'wpcd'.")
+            raise ValueError(
+                "The negative phase has no persistent chains: use 'pcd' or 'wpcd'. "
+                f"Received: {type(self.negative_phase).__name__}"
+            )
         if self.phase_variables.built:
             have = self.phase_variables.shapes()["visible"][-2]
             if have != len(x):

@@ -32,8 +32,8 @@ def key_of(seed_state: tf.Tensor, purpose: int = 0) -> tf.Tensor:
         seed_state: int64 [2].
         purpose: keys for different purposes differ, without advancing the generator.
     """
-    low = tf.bitcast(tf.cast(seed_state, tf.int64), tf.uint32)  # [2, 2]: the low word comes first
-    mixed = low[:, 0] + low[:, 1] * tf.constant(_GOLDEN, tf.uint32)
+    words = tf.bitcast(tf.cast(seed_state, tf.int64), tf.uint32)  # [2, 2]: the low word comes first
+    mixed = words[:, 0] + words[:, 1] * tf.constant(_GOLDEN, tf.uint32)
     return mixed ^ tf.constant([purpose, 0], tf.uint32)
 
 

@@ -34,11 +34,14 @@ def start_of_chains(
     held = None
     if clamp is not None:
         mask = np.asarray(clamp)
-        if mask.shape not in (shape[1:], (1, shape[1]), shape) or not np.isin(mask, (0, 1)).all():
+        if mask.shape not in (shape[1:], (1, shape[1]), shape):
             raise ValueError(
                 f"`clamp` must be a mask of the shape [{shape[1]}] or {list(shape)}, true where a unit is held. "
                 f"Received: shape {mask.shape}"
             )
+        if not np.isin(mask, (0, 1)).all():
+            strange = mask[~np.isin(mask, (0, 1))][0]
+            raise ValueError(f"`clamp` must be 1 (true) where a unit is held, and 0 elsewhere. Received: {strange}")
         held = tf.constant(np.broadcast_to(mask.astype(bool), shape))
     return visible, held, tf.constant(steps)
 

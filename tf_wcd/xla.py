@@ -13,8 +13,8 @@ SMALL_LOOP_BYTES = 300_000
 
 
 # What ``jit_compile="auto"`` means, and how samples are drawn. Compiling takes seconds, which pays from some hundred
-# updates on; whoever trains many tiny models for a moment each may set it to False.
-BY_DEFAULT = True
+# updates on; whoever trains many tiny models for a moment each may set it to False, or TF_WCD_XLA=0 in the environment.
+BY_DEFAULT = os.environ.get("TF_WCD_XLA", "1") != "0"
 
 
 def allow_small_loops() -> None:

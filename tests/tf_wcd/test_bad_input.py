@@ -154,6 +154,7 @@ def test_bad_python_data(rbm):
         ({"units": 3, "negative_phase": "pcd", "chains": 0}, "Received: chains=0"),
         ({"units": 3, "centering_rate": 2}, "Received: centering_rate=2"),
         ({"units": 3, "seed": "0"}, "Received: seed='0'"),
+        ({"units": 3, "seed": 2**63}, "Received: seed=9223372036854775808"),
         ({"units": 3, "negative_phase": "cd", "chains": True}, "Received: chains=True"),
     ],
 )
@@ -166,6 +167,8 @@ def test_bad_arguments_of_the_layer(arguments, message):
     ("arguments", "message"),
     [
         ({"batch_size": 0}, "batch_size=0"),
+        ({"batch_size": 2.0}, "batch_size=2.0"),
+        ({"batch_size": "many"}, "batch_size='many'"),
         ({"steps_per_epoch": -1}, "steps_per_epoch=-1"),
         ({"class_weight": {0: 1}}, "sample_weight"),
         ({"validation_split": 0.99}, "both sides"),
@@ -178,6 +181,14 @@ def test_bad_arguments_of_fit(rbm, arguments, message):
 def test_fit_before_compile():
     with pytest.raises(ValueError, match=r"compile"):
         tf_wcd.RBMLayer(3).fit(GOOD)
+
+
+def test_fit_of_a_frozen_layer():
+    rbm = tf_wcd.RBMLayer(3)
+    rbm.trainable = False
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"Received: trainable=False"):
+        rbm.fit(GOOD)
 
 
 def test_bad_compile():
@@ -212,10 +223,18 @@ def test_exact_phase_on_what_it_cannot_enumerate():
         rbm.fit(np.zeros((5, 2)), verbose=0)
 
 
-def test_fixed_points_of_the_wrong_width():
-    rbm = tf_wcd.RBMLayer(3, negative_phase=tf_wcd.negative_phases.FixedPoints(np.zeros((2, 5))))
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (np.zeros((2, 5)), r"4 columns.*Received: shape \(2, 5\)"),
+        (np.full((2, 4), np.nan), "NaN"),
+        (np.full((2, 4), 7), r"in \[0, 1\] for 'bernoulli'.*Received: 7.0"),
+    ],
+)
+def test_bad_fixed_points(points, message):
+    rbm = tf_wcd.RBMLayer(3, negative_phase=tf_wcd.negative_phases.FixedPoints(points))
     rbm.compile("sgd")
-    with pytest.raises(ValueError, match=r"4 visible units. Received: shape \(2, 5\)"):
+    with pytest.raises(ValueError, match=message):
         rbm.fit(GOOD, verbose=0)
 
 
@@ -224,6 +243,10 @@ def test_bad_states_in_exact_evaluation(rbm):
         tf_wcd.evaluation.log_prob(rbm, [[0, 1, 0.5, 0]])
     with pytest.raises(ValueError, match=r"sum 1. Received: sum 0.5"):
         tf_wcd.evaluation.kl_divergence(rbm, GOOD[:2], [0.25, 0.25])
+    with pytest.raises(ValueError, match=r"`probabilities` must have one entry.*Received: shape \(1,\)"):
+        tf_wcd.evaluation.kl_divergence(rbm, GOOD[:2], [1.0])
+    with pytest.raises(ValueError, match=r"`probabilities`.*Received: 0 zeros"):
+        tf_wcd.callbacks.ExactKL([])
 
 
 def test_methods_before_the_layer_is_built():
@@ -253,3 +276,24 @@ def test_integers_of_numpy_are_integers(tmp_path):
     again = keras.models.load_model(tmp_path / "rbm.keras")
     assert (again.units, again.gibbs_steps, again.negative_phase.chains) == (3, 2, 4)
     assert again.sample(np.int64(5), gibbs_steps=np.int64(1), seed=np.int64(0)).shape == (5, 2)
+
+
+def test_bits_for_spins_are_warned_of(recwarn):
+    rbm = tf_wcd.RBMLayer(2, visible_type="spin", seed=0)
+    rbm.compile("sgd")
+    spins = np.array([[1.0, -1.0, 1.0], [1.0, 1.0, 1.0]])
+    for sound in (spins, spins[1:], spins / 2):
+        rbm.fit(sound, verbose=0)
+    assert not [w for w in recwarn if "2 * x - 1" in str(w.message)]
+    with pytest.warns(UserWarning, match=r"0 or 1, and 'spin' visible units are -1 or \+1: did you mean 2 \* x - 1\?"):
+        rbm.fit((spins + 1) / 2, verbose=0)
+
+
+@pytest.mark.parametrize("row", [[0, 1, 0, 1, 1], [0, 1, 0, 0, 0], [0.5, 1, 0, 1, 0], [0, 1, 0, 0.5, 0.5]])
+def test_what_is_no_state_of_units_with_labels_has_no_probability(row):
+    rbm = tf_wcd.RBMLayer(2, visible_type=tf_wcd.units.Labelled("bernoulli", classes=2), seed=0)
+    rbm.build((None, 5))
+    with pytest.raises(ValueError, match=r"one of the last 2 columns 1 and the others 0. Received: .* at \[0, "):
+        tf_wcd.evaluation.log_prob(rbm, [row])
+    states = np.array([[a, b, c, d, 1 - d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)])
+    assert np.exp(tf_wcd.evaluation.log_prob(rbm, states)).sum() == pytest.approx(1)

@@ -26,6 +26,7 @@ from tests.brute_force import (
 )
 from tests.tf_wcd.served import exported, signatures, small_rbm
 from tf_wcd.export import export_machines
+from tf_wcd.export.layer_facts import training_summary
 from tf_wcd.export.saved_model import read_facts
 
 
@@ -206,6 +207,7 @@ def test_metadata_warm_up_and_graph(tmp_path):
     assert facts["tensorflow"] == tf.__version__
     assert facts["log_partition"] == pytest.approx(tf_wcd.evaluation.log_partition(rbm))
     assert facts["training"]["updates"] == 2
+    assert (facts["training"]["negative_phase"], facts["training"]["gibbs_steps"]) == ("wcd", 1)
     assert "ess" in facts["training"]["last_epoch"]
 
     saved = saved_model_pb2.SavedModel.FromString((tmp_path / "m" / "saved_model.pb").read_bytes())
@@ -233,6 +235,12 @@ def test_metadata_warm_up_and_graph(tmp_path):
     served = {name for name in (f.signature.name for f in functions) if "save" not in name and "restore" not in name}
     writing = {f.signature.name for f in functions for node in f.node_def if node.op.startswith("Assign")}
     assert not writing & served
+
+
+def test_metadata_have_the_steps_of_a_phase_that_was_passed_as_an_object():
+    phases = tf_wcd.negative_phases
+    for phase, steps in ((phases.WCD(gibbs_steps=7), 7), (phases.Exact(), None)):
+        assert training_summary(tf_wcd.RBMLayer(3, negative_phase=phase))["gibbs_steps"] == steps
 
 
 def test_warm_up_requests_are_prediction_logs(tmp_path):
@@ -285,6 +293,8 @@ def test_data_sets_give_their_first_batch_and_evaluation_changes_nothing():
         ({"gibbs_steps": 0}, "gibbs_steps=0"),
         ({"max_steps": -1}, "max_steps=-1"),
         ({"max_rows": True}, "max_rows=True"),
+        ({"max_rows": "many"}, "max_rows='many'"),
+        ({"max_rows": 2**31}, "at most 2147483646. Received: max_rows=2147483648"),
         ({"start": [0.1, 0.2]}, "Received: shape"),
         ({"start": [0.1, 0.2, 0.3, 0.4, 7.0]}, "from 0.1 to 7"),
     ],

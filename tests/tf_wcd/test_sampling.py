@@ -120,8 +120,9 @@ def test_no_steps_returns_the_start():
         ({"initial": [[0, 1, 0, 5]]}, "5.0"),
         ({"initial": np.zeros((3, 4))}, r"shape \(3, 4\)"),
         ({"initial": np.zeros(4), "clamp": [1, 0]}, r"shape \(2,\)"),
-        ({"initial": np.zeros(4), "clamp": [0.5, 0, 0, 0]}, "clamp"),
+        ({"initial": np.zeros(4), "clamp": [0.5, 0, 0, 0]}, "clamp.*Received: 0.5"),
         ({"seed": "a"}, "seed='a'"),
+        ({"seed": 2**63}, "64 bits. Received: seed=9223372036854775808"),
     ],
 )
 def test_bad_arguments(arguments, message):

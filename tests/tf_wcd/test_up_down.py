@@ -116,6 +116,24 @@ def test_same_seed_same_result_from_arrays_and_data_sets():
     np.testing.assert_allclose(*results, atol=1e-6)
 
 
+@pytest.mark.parametrize("labels", [0, 3])
+def test_sample_weights_count_in_proportion(labels):
+    x = np.random.default_rng(0).integers(0, 2, (20, 5)).astype("float32")
+    weights = np.r_[np.ones(10), np.zeros(10)]
+
+    def kernel(x, sample_weight=None):
+        dbn = de.make_dbn((5, 4, 3), labels=labels)
+        dbn.compile(keras.optimizers.SGD(0.5), jit_compile=False)
+        y = np.arange(len(x)) % 3 if labels else None
+        dbn.fit(x, y, batch_size=20, sample_weight=sample_weight, shuffle=False, verbose=0)
+        return dbn.generative.kernels[0].numpy()
+
+    weighted = kernel(x, weights)
+    np.testing.assert_allclose(kernel(x, 1e-4 * weights), weighted, atol=1e-6)
+    np.testing.assert_allclose(kernel(x, np.ones(20)), kernel(x), atol=1e-6)
+    assert np.abs(kernel(x) - weighted).max() > 0.01
+
+
 def test_bad_arguments():
     dbn = de.make_dbn((5, 4, 3), labels=3)
     with pytest.raises(ValueError, match="before `fit`"):
@@ -130,3 +148,9 @@ def test_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             dbn.fit(*arguments, verbose=0)
+    for options, message in (
+        ({"batch_size": 0}, r"Received: batch_size=0"),
+        ({"sample_weight": [-1, 1, 1, 1]}, r"negative. Received: -1.0 at \[0\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dbn.fit(np.zeros((4, 5)), [0, 1, 2, 0], verbose=0, **options)

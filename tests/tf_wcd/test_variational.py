@@ -51,6 +51,21 @@ def test_sampled_and_annealed_bounds_agree_with_the_exact_one(labels):
     assert abs(annealed.mean - exact.mean) < 4 * annealed.standard_error + 1e-4
 
 
+def test_the_same_seed_gives_the_same_bound():
+    dbn = de.make_dbn((5, 4, 4))
+
+    def bound(seed):
+        return variational_bound(
+            dbn, np.eye(5), exact=False, samples=2, max_units=0, chains=20, temperatures=50, burn_in=5, seed=seed
+        )
+
+    same, other, chance = [bound(3), bound(3)], bound(3 + 2**32), bound(None)
+    assert same[0].mean == same[1].mean
+    for result in (other, chance):
+        assert result.log_partition != same[0].log_partition
+        assert (result.values + result.log_partition != same[0].values + same[0].log_partition).any()
+
+
 def two_layers(unit="bernoulli", **kwargs):
     """A trained-looking RBM, and a second one of the transposed shape on top of it."""
     below = bf.make_rbm(bf.random_parameters(5, 4, seed=3), unit, unit, name="below")
@@ -122,6 +137,7 @@ def test_bad_arguments():
     for arguments, message in (
         ({"exact": True}, r"at most 12 units. Received: \[13\]"),
         ({"samples": 0}, r"Received: samples=0"),
+        ({"seed": 1.5}, r"Received: seed=1.5"),
         ({"labels": [0, 1]}, r"no labels"),
     ):
         with pytest.raises(ValueError, match=message):

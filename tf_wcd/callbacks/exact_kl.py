@@ -43,7 +43,7 @@ class ExactKL(EvaluationCallback):
         super().__init__(states, every, "states")
         count = len(self.states)
         self.probabilities = check_probabilities(
-            np.full(count, 1 / count) if probabilities is None else probabilities, count
+            np.ones(count) / max(count, 1) if probabilities is None else probabilities, count
         )
 
     def evaluate(self) -> tuple[Any, ...]:
@@ -52,6 +52,6 @@ class ExactKL(EvaluationCallback):
         return kl_from_log_prob(log_probabilities, self.probabilities), mass if mass.shape else float(mass)
 
     def summarise(self, values: tuple[Any, ...]) -> tuple[float, ...]:
-        """The values of the best member, where the model is an ensemble."""
-        best = np.argmin(values[0])
+        """The values of the best member, where the model is an ensemble, of which some members may have diverged."""
+        best = np.argmin(np.nan_to_num(values[0], nan=np.inf))
         return tuple(float(np.ravel(value)[best]) for value in values)

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from tf_wcd import data_checks, xla
+from tf_wcd.arguments import check_integer
 from tf_wcd.dbn.passes import draw, keyed_uniforms, number_of_labels, pass_up
 from tf_wcd.dbn.streams import one_hot, one_hot_tensor
 from tf_wcd.gradient import phase_difference
@@ -115,7 +116,7 @@ class UpDownModel(keras.Model):
             self.optimizer.build(self.up_down_variables())
 
     def fit(
-        self, x: Any = None, y: Any = None, batch_size: int | None = None, **kwargs: Any
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any
     ) -> keras.callbacks.History:
         """Trains all layers together as a generative model, with the up-down algorithm. Pre-train first.
 
@@ -126,9 +127,12 @@ class UpDownModel(keras.Model):
             x: an array ``[examples, visible units]``, or a `tf.data.Dataset` of batches.
             y: labels of an array, class numbers or one-hot, where the top layer has labels; else nothing.
             batch_size: examples in a batch of an array, 32 if not given.
+            sample_weight: weight of each example of an array, rescaled to mean one.
         """
         if not self.compiled:
             raise ValueError("Call `compile(optimizer=...)` before `fit`.")
+        if batch_size is not None:
+            check_integer("batch_size", batch_size)
         if isinstance(x, tf.data.Dataset):
             first = next(iter(x.take(1)), None)
             if first is None:
@@ -142,11 +146,15 @@ class UpDownModel(keras.Model):
             )
             self._require_labels(y)
             y = one_hot(y, self.classes, len(x), self.rbms[0].variable_dtype) if self.classes else None
+            if sample_weight is not None:
+                weights = data_checks.check_sample_weight(sample_weight, len(x))
+                sample_weight = (weights / weights.mean()).astype(self.rbms[0].variable_dtype)
+                y = x[:, :1] if y is None else y  # Keras leaves out the weights of what has no targets
             size = batch_size = min(batch_size or 32, len(x))
         if not self.built:
             self.build((None, int(example.shape[-1])))
         self._prepare(size)
-        return super().fit(x, y, batch_size=batch_size, **kwargs)
+        return super().fit(x, y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
     def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
         """As `keras.Model.save_weights`, but that a file that is there already is replaced at once or not at all."""

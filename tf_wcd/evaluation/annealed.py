@@ -14,6 +14,7 @@ from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.annealing import anneal, base_log_partition, sample_base
 from tf_wcd.evaluation.compiled import call_compiled
+from tf_wcd.evaluation.exact import check_single
 from tf_wcd.evaluation.exact_samples import can_sample_exactly, exact_samples
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
 from tf_wcd.gibbs import random_visible
@@ -118,6 +119,7 @@ def annealed_log_partition(
     True
     """
     machine = rbm.machine()
+    check_single(rbm)
     for name, value, least in (("chains", chains, 2), ("burn_in", burn_in, 0), ("memory_limit", memory_limit, 1)):
         check_integer(name, value, least)
     dtype = machine.kernel.dtype

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.enumeration import states_of
 from tf_wcd.evaluation import factored
@@ -56,8 +57,7 @@ def log_partition(rbm: RBMLayer, memory_limit: int = MEMORY_LIMIT) -> Any:
 
 def log_partition_of(machine: Machine, memory_limit: int = MEMORY_LIMIT) -> tf.Tensor:
     """Exact log Z of a machine, float64: see `log_partition`."""
-    if isinstance(memory_limit, bool) or not isinstance(memory_limit, (int, np.integer)) or memory_limit < 1:
-        raise ValueError(f"`memory_limit` must be an integer of at least 1. Received: memory_limit={memory_limit!r}")
+    check_integer("memory_limit", memory_limit)
     over_visible, count = smaller_side(machine)
     if count > MAX_UNITS:
         raise ValueError(
@@ -126,10 +126,20 @@ def kl_from_log_prob(log_probabilities: np.ndarray, target: np.ndarray) -> Any:
 
 
 def check_probabilities(probabilities: Any, count: int) -> np.ndarray:
-    probabilities = check_sample_weight(probabilities, count)
+    """Probabilities of so many states, float64 ``[count]``, scaled to have the sum one."""
+    probabilities = check_sample_weight(probabilities, count, "probabilities")
     if not math.isclose(probabilities.sum(), 1.0, rel_tol=1e-5):
         raise ValueError(f"`probabilities` must have the sum 1. Received: sum {probabilities.sum()}")
     return probabilities / probabilities.sum()
+
+
+def check_single(rbm: RBMLayer) -> None:
+    """Raises ValueError for an ensemble, where only one model can be evaluated at a time."""
+    if rbm.members_shape:
+        raise ValueError(
+            "One model is evaluated at a time: pass `ensemble.member(index)`. "
+            f"Received: an ensemble of {rbm.members_shape[0]} members"
+        )
 
 
 def as_float64(machine: Machine) -> Machine:

@@ -29,7 +29,8 @@ def factors_per_logarithm(machine: Machine, over_visible: bool) -> int:
     if unit.values is None or other.values is None:
         return 0
     largest = np.abs(unit.values).max() * np.abs(kernel).sum(axis=-2) + np.abs(bias)
-    bound = np.abs(other.values).max() * largest.max() + math.log(2)
+    # Members of an ensemble that are not a number have no part in it: their sums come out as NaN in any group.
+    bound = np.abs(other.values).max() * np.nanmax(largest, initial=0.0) + math.log(2)
     return 0 if bound > LARGEST_EXPONENT else 2 ** min(6, int(math.log2(LARGEST_EXPONENT / bound)))
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.compiled import call_compiled
+from tf_wcd.evaluation.exact import check_single
 from tf_wcd.machine import Machine, static_shape
 from tf_wcd.random_bits import key_of, uniform
 
@@ -47,6 +48,7 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
     [-3.0, -3.0, -3.0]
     """
     machine = rbm.machine()
+    check_single(rbm)
     check_binary(rbm)
     dtype = machine.kernel.dtype
     x = check_visible(x, machine.visible, machine.num_visible, dtype=dtype.as_numpy_dtype, strict=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.arguments import check_integer
+from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.data_checks import check_visible
 from tf_wcd.dbn.passes import draw, keyed_uniforms, label_log_weights, number_of_labels
 from tf_wcd.dbn.streams import one_hot
@@ -26,7 +26,7 @@ from tf_wcd.enumeration import all_states
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
 from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, log_partition, smaller_side
 from tf_wcd.machine import Machine
-from tf_wcd.random_bits import subkey
+from tf_wcd.random_bits import key_of, subkey
 from tf_wcd.units import Unit
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_ENUMERATED = 12
 ROWS_AT_A_TIME = 256
+_SAMPLES = 0xB0  # in the place of a counter: the samples have numbers that the annealing of the same seed has not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,7 @@ def variational_bound(
     samples: int = 10,
     exact: bool | None = None,
     max_units: int = MAX_UNITS,
-    seed: int = 0,
+    seed: int | None = 0,
     **annealing: Any,
 ) -> VariationalBound:
     """A lower bound on log P(x), or on log P(x, label).
@@ -85,7 +86,7 @@ def variational_bound(
         exact: enumerate the states of every layer between the data and the top RBM, of at most 12 units each; ``None``
             does so where it is possible.
         max_units: largest number of units to enumerate for log Z of the top RBM; 0 for annealing always.
-        seed: of the samples.
+        seed: of the samples and of the annealing; with ``None`` each call draws new ones.
         **annealing: arguments of `tf_wcd.evaluation.annealed_log_partition` for the top RBM.
 
     Returns:
@@ -102,7 +103,7 @@ def variational_bound(
     generative = [as_float64(machine) for machine in dbn.generative_machines()]
     top = recognition[-1]
     x = check_visible(x, dbn.data_unit, dbn.num_visible, dtype="float64", strict=True)
-    samples = check_integer("samples", samples)
+    samples, seed = check_integer("samples", samples), check_seed(seed)
     given = None
     if labels is not None:
         if not dbn.classes:
@@ -118,13 +119,14 @@ def variational_bound(
     if smaller_side(top)[1] <= max_units:
         log_z = log_z_upper = log_partition(dbn.rbms[-1])
     else:
-        annealed = annealed_log_partition(dbn.rbms[-1], **annealing)
+        annealed = annealed_log_partition(dbn.rbms[-1], seed=seed, **annealing)
         log_z, log_z_upper = annealed.estimate, annealed.upper
     enumerate_all = small if exact is None else bool(exact)
     if enumerate_all:
         values, error = _enumerated(recognition, generative, x, given), 0.0
     else:
-        draws = _sampled(recognition, generative, x, given, samples, seed)
+        key = dbn.rbms[-1].sampling_key(None) if seed is None else key_of(tf.constant([seed, _SAMPLES], tf.int64))
+        draws = _sampled(recognition, generative, x, given, samples, key)
         values = draws.mean(axis=0)
         spread = draws.var(axis=0, ddof=1) if samples > 1 else np.full(len(x), np.nan)
         error = math.sqrt(spread.sum() / samples) / len(x)
@@ -191,7 +193,7 @@ def _sampled(
     x: np.ndarray,
     labels: tf.Tensor | None,
     samples: int,
-    seed: int,
+    key: tf.Tensor,
 ) -> np.ndarray:
     """The bound without log Z for each sample of the hidden layers, ``[samples, n]``: entropies are exact."""
     draws = []
@@ -199,8 +201,7 @@ def _sampled(
         parts = []
         for start in range(0, len(x), ROWS_AT_A_TIME):
             states = tf.constant(x[start : start + ROWS_AT_A_TIME])
-            key = subkey(tf.constant([seed & 0xFFFFFFFF, 0xB0], tf.uint32), sample, start)
-            uniforms = keyed_uniforms(key)
+            uniforms = keyed_uniforms(subkey(key, sample, start))
             total = tf.zeros(states.shape[:1], tf.float64)
             for number, (up, down) in enumerate(zip(recognition[:-1], generative, strict=True)):
                 field = up.hidden_field(states)

@@ -108,7 +108,7 @@ class ExactSumMachine(tf.Module):
 
     def _parameters(self, arrays: tuple[np.ndarray, ...], step: int, dtype: str) -> Parameters:
         columns = _fill(self.num_hidden)
-        rounded = [np.ldexp(np.rint(np.ldexp(array, -step)), step).astype(dtype) for array in arrays]
+        rounded = [_whole_steps(array, step).astype(dtype) for array in arrays]
         kernel = self.laid_out(np.pad(rounded[0], [[0, 0], [0, columns]]))
         values = kernel, kernel.T, self.laid_out(rounded[1]), np.pad(rounded[2], [0, columns])
         variables = [tf.Variable(value, trainable=False) for value in values]
@@ -147,8 +147,7 @@ class ExactSumMachine(tf.Module):
 
     def in_steps(self, values: np.ndarray) -> np.ndarray:
         """States to start from, in whole steps and within the limit."""
-        limited = np.clip(values, -self.limit, self.limit)
-        return np.ldexp(np.rint(np.ldexp(limited, -self._state_step)), self._state_step)
+        return _whole_steps(np.clip(values, -self.limit, self.limit), self._state_step)
 
     def start_field(self, visible: tf.Tensor) -> tf.Tensor:
         """c + W x, for `states` that need not be those of units, as the chain's type."""
@@ -229,6 +228,11 @@ def _step(bound: float, bits: int) -> int:
     """The smallest exponent e such that sums up to ``bound`` of multiples of ``2**e`` have at most so many bits."""
     # A half more for what the rounding of the terms themselves, and of fields that are added, may contribute.
     return math.ceil(math.log2(max(1.5 * bound, 1e-3))) - bits
+
+
+def _whole_steps(values: np.ndarray, step: int) -> np.ndarray:
+    """`_snap` of an array."""
+    return np.ldexp(np.rint(np.ldexp(values, -step)), step)
 
 
 def _snap(values: tf.Tensor, step: int) -> tf.Tensor:

@@ -53,7 +53,9 @@ def known_means(rbm: RBMLayer) -> np.ndarray | None:
 
 def training_summary(rbm: RBMLayer) -> dict[str, Any]:
     """How the layer was trained, as far as it knows, for the metadata."""
-    summary: dict[str, Any] = {"negative_phase": rbm.negative_phase.name, "gibbs_steps": rbm.gibbs_steps}
+    phase = rbm.negative_phase
+    # The phase's own steps: the layer's argument says nothing where the phase was passed as an object.
+    summary: dict[str, Any] = {"negative_phase": phase.name, "gibbs_steps": getattr(phase, "gibbs_steps", None)}
     optimizer = getattr(rbm, "optimizer", None)
     if optimizer is not None:
         summary |= {"optimizer": optimizer.name, "updates": int(optimizer.iterations.numpy())}

@@ -14,6 +14,7 @@ import tensorflow as tf
 from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.dbn.passes import number_of_labels
 from tf_wcd.evaluation import exact
 from tf_wcd.export.signatures import ServedModel
@@ -24,6 +25,7 @@ from tf_wcd.version import __version__
 
 FACTS = "tf_wcd.json"
 DEFAULT_SIGNATURE = "serving_default"
+MOST = 2**31 - 2  # of steps and rows, which the graph counts in 32 bits
 
 
 def export_machines(
@@ -70,13 +72,9 @@ def export_machines(
     >>> sorted(served(seed=tf.constant([1, 2], tf.int64)))
     ['probability', 'visible']
     """
-    for name, value, least in (
-        ("gibbs_steps", gibbs_steps, 1),
-        ("max_steps", max_steps, 1),
-        ("max_rows", max_rows, 1),
-    ):
-        if isinstance(value, bool) or int(value) != value or not least <= value < 2**31 - 1:
-            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+    for name, value in (("gibbs_steps", gibbs_steps), ("max_steps", max_steps), ("max_rows", max_rows)):
+        if check_integer(name, value) > MOST:
+            raise ValueError(f"`{name}` must be at most {MOST}. Received: {name}={value!r}")
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")

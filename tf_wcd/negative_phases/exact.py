@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import replicas
+from tf_wcd.data_checks import check_visible
 from tf_wcd.enumeration import all_states
 from tf_wcd.machine import Machine, static_shape
 from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State
@@ -69,11 +70,7 @@ class FixedPoints(NegativePhase):
             )
 
     def validate(self, machine: Machine) -> None:
-        if self.visible.shape[1] != machine.num_visible:
-            raise ValueError(
-                f"The points must have one column for each of the {machine.num_visible} visible units. "
-                f"Received: shape {self.visible.shape}"
-            )
+        check_visible(self.visible, machine.visible, machine.num_visible, "visible")
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
         visible = tf.cast(self.visible, machine.kernel.dtype)

@@ -64,6 +64,10 @@ class Unit(abc.ABC):
         low, high = self.data_range
         return f"in [{low:g}, {high:g}]" if np.isfinite(high) else "finite"
 
+    def no_states(self, x: np.ndarray) -> np.ndarray:
+        """Where the entries of ``x`` are not those of a state, though they may be data."""
+        return np.zeros(x.shape, bool) if self.values is None else ~np.isin(x, self.values)
+
     # A unit type with parameters of its own (a variance, say) names them here; the layer makes the variables and binds
     # their present values before each computation.
 

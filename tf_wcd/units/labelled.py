@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.units.base import Unit
 from tf_wcd.units.bernoulli import Bernoulli
 from tf_wcd.units.spin import Spin
@@ -44,9 +45,7 @@ class Labelled(Unit):
     def __post_init__(self) -> None:
         if self.base not in _BASES:
             raise ValueError(f"`base` must be one of {sorted(_BASES)}. Received: base={self.base!r}")
-        whole = isinstance(self.classes, int | np.integer) and not isinstance(self.classes, bool)
-        if not whole or self.classes < 2:
-            raise ValueError(f"`classes` must be an integer of at least 2. Received: classes={self.classes!r}")
+        check_integer("classes", self.classes, least=2)
 
     @property
     def base_unit(self) -> Unit:
@@ -91,6 +90,11 @@ class Labelled(Unit):
 
     def domain(self) -> str:
         return f"{self.base_unit.domain()}, with one of the last {self.classes} columns 1 and the others 0,"
+
+    def no_states(self, x: np.ndarray) -> np.ndarray:
+        own, labels = x[..., : -self.classes], x[..., -self.classes :]
+        one_hot = np.isin(labels, (0, 1)).all(axis=-1, keepdims=True) & (labels.sum(axis=-1, keepdims=True) == 1)
+        return np.concatenate([self.base_unit.no_states(own), np.broadcast_to(~one_hot, labels.shape)], axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         return {"base": self.base, "classes": self.classes}
