@@ -22,9 +22,13 @@ collect_ignore = ["tests/bounds_smoke.py"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Compiling with XLA takes most of a small test's time, so only tests marked `xla` or `slow` do so."""
+    """Compiling with XLA takes most of a small test's time, so only tests marked `xla` or `slow` do so.
+
+    The same goes for the processes that they start.
+    """
     marked = any(item.get_closest_marker(name) for name in ("xla", "slow"))
     tf_wcd.xla.BY_DEFAULT = marked or "TF_WCD_TEST_XLA" in os.environ
+    os.environ["TF_WCD_XLA"] = str(int(tf_wcd.xla.BY_DEFAULT))
 
 
 @pytest.fixture(autouse=True)

@@ -12,13 +12,14 @@ import tf_wcd
 from tf_wcd import plots
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--images", type=int, default=60000, help="number of training images")
+parser.add_argument("--images", type=int, default=60000, help="number of training images, and at most of test images")
 parser.add_argument("--epochs", type=int, default=5, help="epochs for each layer, and for fine-tuning")
 parser.add_argument("--out", default="digits.png", help="picture of digits drawn from the model")
 arguments = parser.parse_args()
 
 (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist")
-x, y, y_test = x[: arguments.images], y[: arguments.images].astype(int), y_test.astype(int)
+x, y = x[: arguments.images], y[: arguments.images].astype(int)
+x_test, y_test = x_test[: arguments.images], y_test[: arguments.images].astype(int)
 
 # Two layers of features; the RBM on top sees the second one and the ten labels.
 labelled = tf_wcd.units.Labelled("bernoulli", classes=10)
