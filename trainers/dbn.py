@@ -6,6 +6,7 @@ Each part writes a record as it goes and keeps the state of its training: an int
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,23 @@ from trainers.dbn_records import EpochLines, Record, replace
 from trainers.dbn_tuning import tune
 
 FRACTIONS = (0.01, 0.1)
+STARTS = ("pre-trained", "random")
 # Chosen on the last 10,000 training images (--validation), as the dropout below.
 TUNING_RATE = 0.004
-# For few labels, where there is time for many more epochs.
-FEW_LABELS_RATE = 0.002
+# For few labels, where there is time for many more epochs: the first rate of each kind of fine-tuning.
+FEW_LABELS_RATES = {"plain": 0.001, "dropout": 0.002}
 
 
-def network(dbn: tf_wcd.DBN) -> keras.Model:
-    """The classifier that is fine-tuned: some pixels and some units of each layer are left out while training."""
-    layers = [keras.Input((PIXELS,)), keras.layers.Dropout(0.2), dbn.classifier(CLASSES, dropout=0.3)]
-    return keras.Sequential(layers)
+def network(dbn: tf_wcd.DBN, tuning: str = "dropout") -> keras.Model:
+    """The classifier that is fine-tuned.
+
+    Args:
+        dbn: what it starts from.
+        tuning: "dropout" leaves out some pixels and some units of each layer while training, "plain" does not.
+    """
+    if tuning == "plain":
+        return keras.Sequential([keras.Input((PIXELS,)), dbn.classifier(CLASSES)])
+    return keras.Sequential([keras.Input((PIXELS,)), keras.layers.Dropout(0.2), dbn.classifier(CLASSES, dropout=0.3)])
 
 
 def fine_tune(
@@ -86,38 +94,38 @@ def wcd_stack(folder: Path, settings: Settings, data: Data, seed: int, verbose: 
 
 
 def few_labels(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:
-    """The same network with 1 % and 10 % of the labels, pre-trained (on all images) and not."""
+    """The same network with 1 % and 10 % of the labels, pre-trained (on all images) or not, with dropout or without."""
     runs = record.content.setdefault("runs", [])
-    for seed in range(settings.seeds):
-        dbn = wcd_stack(folder, settings, data, seed, verbose)
-        for fraction in FRACTIONS:
-            x, y = data.few(fraction, seed)
-            # As many updates with few labels as with a tenth of them, so that no network is left unfinished.
-            epochs = max(1, round(settings.tuning_epochs * min(10.0, 0.1 / fraction)))
-            for start in ("pre-trained", "random"):
-                if any((r["seed"], r["fraction"], r["start"]) == (seed, fraction, start) for r in runs):
-                    continue
-                keras.utils.set_random_seed(seed)
-                model = network(dbn)
-                if start == "random":
-                    model = keras.models.clone_model(model)
-                error = fine_tune(model, x, y, data, epochs, FEW_LABELS_RATE, seed, None, 0)
-                runs.append({"seed": seed, "fraction": fraction, "labels": len(x), "start": start, "test_error": error})
-                record.update(runs=runs)
-                print(f"{len(x)} labels, seed {seed}, {start}: test error {error:.2%}")
-    means = {
-        f"{fraction:g}": {
-            start: float(np.mean([r["test_error"] for r in runs if (r["fraction"], r["start"]) == (fraction, start)]))
-            for start in ("pre-trained", "random")
+    stacks: dict[int, tf_wcd.DBN] = {}
+    for tuning, seed, fraction, start in itertools.product(FEW_LABELS_RATES, range(settings.seeds), FRACTIONS, STARTS):
+        facts = {"seed": seed, "tuning": tuning, "fraction": fraction, "start": start}
+        if any(facts.items() <= run.items() for run in runs):
+            continue
+        if seed not in stacks:
+            stacks = {seed: wcd_stack(folder, settings, data, seed, verbose)}
+        x, y = data.few(fraction, seed)
+        # As many updates with few labels as with a tenth of them, so that no network is left unfinished.
+        epochs = max(1, round(settings.tuning_epochs * min(10.0, 0.1 / fraction)))
+        keras.utils.set_random_seed(seed)
+        model = network(stacks[seed], tuning)
+        if start == "random":
+            model = keras.models.clone_model(model)
+        error = fine_tune(model, x, y, data, epochs, FEW_LABELS_RATES[tuning], seed, None, 0)
+        runs.append({**facts, "labels": len(x), "test_error": error})
+        record.update(runs=runs)
+        print(f"{len(x)} labels, seed {seed}, {tuning}, {start}: test error {error:.2%}", flush=True)
+    means: dict[str, dict[str, dict[str, float]]] = {}
+    for tuning, fraction in itertools.product(FEW_LABELS_RATES, FRACTIONS):
+        errors = {
+            start: [
+                r["test_error"] for r in runs if (r["tuning"], r["fraction"], r["start"]) == (tuning, fraction, start)
+            ]
+            for start in STARTS
         }
-        for fraction in FRACTIONS
-    }
+        means.setdefault(tuning, {})[f"{fraction:g}"] = {start: float(np.mean(errors[start])) for start in STARTS}
+        said = ", ".join(f"{start} {np.mean(errors[start]):.2%} (sd {np.std(errors[start]):.2%})" for start in STARTS)
+        print(f"{fraction:.0%} of the labels, {tuning}, mean of {settings.seeds} seeds: {said}")
     record.update(mean_test_error=means)
-    for name, both in means.items():
-        print(
-            f"{float(name):.0%} of the labels, mean of {settings.seeds} seeds: pre-trained "
-            f"{both['pre-trained']:.2%}, not {both['random']:.2%}"
-        )
 
 
 def autoencode(folder: Path, settings: Settings, data: Data, record: Record, verbose: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.blocks import index_blocks
+from tf_wcd.blocks import index_blocks, row_batches
 from trainers.dbn_records import replace
 
 
@@ -63,14 +62,9 @@ def shuffled(x: np.ndarray, y: np.ndarray, batch_size: int, seed: int, first_epo
     ([4, 2, 4, 2], True)
     """
     updates = -(-len(x) // batch_size)
-
-    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for block in index_blocks(len(x), batch_size, 1, seed, first_epoch * updates, shuffle=True, endless=False):
-            rows: Any = block[0] if block.shape[1] else slice(None)
-            yield x[rows], y[rows]
-
-    specs = tuple(tf.TensorSpec([None, *a.shape[1:]], a.dtype) for a in (x, y))
-    return tf.data.Dataset.from_generator(batches, output_signature=specs).prefetch(2)
+    return row_batches(
+        x, y, lambda: index_blocks(len(x), batch_size, 1, seed, first_epoch * updates, shuffle=True, endless=False)
+    )
 
 
 def tune(
@@ -107,6 +101,7 @@ def tune(
         steps_per_epoch=-(-len(x) // batch_size),
         epochs=epochs,
         initial_epoch=first_epoch,
+        shuffle=False,  # the stream has an order already
         callbacks=callbacks,
         verbose=verbose,
     )

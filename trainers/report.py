@@ -56,6 +56,7 @@ def write_report(folder: Path) -> Path:
         *best_section(folder / "small"),
         *generalisation_section(folder / "small"),
         *large_section(folder / "large"),
+        *variants_section(folder / "large"),
     ]
     notes = folder / "NOTES.md"
     if notes.exists():
@@ -217,3 +218,38 @@ def large_section(folder: Path) -> list[str]:
             f"{record['training_seconds'] / 60:.0f} |"
         )
     return [*lines, ""]
+
+
+def variants_section(folder: Path) -> list[str]:
+    """The best rate of each method with other units and the plain gradient, after the first round on the mesh."""
+    from trainers.large_sets import METHODS, TASKS, VARIANTS
+
+    task = TASKS["ocr_letters"]
+    epochs = task.mesh_epochs[0]
+    records = [r for r in Records(folder / "selection" / f"{task.name}.jsonl").read() if r["parzen"] is not None]
+    rows = []
+    for variant in VARIANTS:
+        for method in METHODS:
+            wanted = {"method": method, "units": variant.units, "centered": variant.centered, "epochs": epochs}
+            mine = [r for r in records if wanted.items() <= r["settings"].items()]
+            if not mine:
+                continue
+            by_parzen = max(mine, key=lambda r: r["parzen"])
+            by_annealing = max(mine, key=lambda r: r["annealed"])
+            rows.append(
+                f"| {label_of(by_parzen)} | {by_parzen['parzen']:.1f} | {by_parzen['settings']['learning_rate']:g} | "
+                f"{by_parzen['ess']:.2f} | {by_annealing['annealed']:.1f} | "
+                f"{by_annealing['settings']['learning_rate']:g} | {by_annealing['ess']:.2f} |"
+            )
+    if not rows:
+        return []
+    return [
+        "## Units and gradients\n",
+        f"{task.title}, {epochs} epochs, validation images: for each method the largest Parzen log-likelihood (5000 "
+        "samples) over the mesh of rates, with its rate and effective sample size, and the largest one by AIS "
+        "(which errs upwards), with its own.\n",
+        "| method (units) | Parzen | rate | ESS | AIS | rate | ESS |",
+        "|---" * 7 + "|",
+        *rows,
+        "",
+    ]

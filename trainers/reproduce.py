@@ -57,9 +57,10 @@ def run_stage(stage: str, work: Work) -> int:
 
         return run_generalisation(work.folder / "small", work.problems, deadline=deadline)
     if stage == "large":
-        from trainers.large_sets import run_large_sets
+        from trainers.large_sets import run_large_sets, run_variants
 
-        return run_large_sets(work.folder / "large", deadline=deadline)
+        folder = work.folder / "large"
+        return run_large_sets(folder, deadline=deadline) + run_variants(folder, deadline)
     from trainers.report import write_report
 
     print(f"Report: {write_report(work.folder)}")

@@ -1,15 +1,17 @@
 """Choosing the parameters of a method on a small problem, by the lowest KL along a run.
 
 The grid is the paper's. Successive halving makes it affordable: all settings get a short run, the better ones a longer
-one, and the best few a run of full length; a linearly falling rate falls to zero at the end of each. The full grid runs
-every setting at full length.
+one, and the best a run of full length; a linearly falling rate falls to zero at the end of each. A setting that goes on
+enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is longer: the same
+way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that what suits a short
+run goes too far in a long one.) The full grid runs every setting at full length.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,21 +56,22 @@ class Grid(NamedTuple):
 
 
 class Rung(NamedTuple):
-    """A round of successive halving: the length of its runs, as a part of the full one, and how many settings enter."""
+    """A round of successive halving: the length of its runs, as a part of the full one, and how many there are."""
 
     part: float
     entrants: int | None
 
 
-HALVING = (Rung(1 / 16, None), Rung(1 / 4, 16), Rung(1.0, 3))
+HALVING = (Rung(1 / 16, None), Rung(1 / 4, 8), Rung(1.0, 2))
+# Ten Gibbs steps cost several times as much: their last round is left out, and their grid is coarser.
+HALVING_OF_LONG_CHAINS = HALVING[:2]
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
-_RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
-_SHORT_CHAINS = Grid((1, 3, 5), (1.0, 0.1, 0.01, 0.0001), _RATES, ("linear", "constant"), (paper.MOMENTUM,))
-# Ten Gibbs steps cost several times as much, so their grid is coarser.
-_LONG_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), _RATES[:5], ("linear",), (paper.MOMENTUM,))
-_PERSISTENT = Grid((5,), (1.0, 0.1, 0.01, 0.0001), (*_RATES, 0.0001, 0.00001), ("linear", "constant"), (0.9, 0.0))
+_RATES = (0.03, 0.01, 0.003, 0.001, 0.0003)
+_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01, 0.0001), _RATES, ("linear", "constant"), (paper.MOMENTUM,))
+_LONG_CHAINS = Grid((5,), (1.0, 0.1, 0.01), _RATES, ("linear",), (paper.MOMENTUM,))
+_PERSISTENT = Grid((5,), (0.1, 0.01, 0.0001), (*_RATES[1:], 0.0001, 0.00001), ("linear", "constant"), (0.9, 0.0))
 
 
 def default_grid(method: paper.Method) -> Grid:
@@ -76,6 +79,11 @@ def default_grid(method: paper.Method) -> Grid:
     if method.persistent:
         return _PERSISTENT
     return _SHORT_CHAINS if method.gibbs_steps == 1 else _LONG_CHAINS
+
+
+def rounds_of(method: paper.Method) -> tuple[Rung, ...]:
+    """The rounds of halving."""
+    return HALVING if method.gibbs_steps == 1 else HALVING_OF_LONG_CHAINS
 
 
 def full_grid(method: paper.Method) -> Grid:
@@ -114,10 +122,9 @@ def select(
     records = Records(folder / "selection" / f"{problem}-{method.name}{'-full' if full else ''}.jsonl")
     grid = full_grid(method) if full else default_grid(method)
     entrants = grid.settings(problem, method, updates)
-    rungs = FULL if full else HALVING
+    rungs = FULL if full else rounds_of(method)
     for number, rung in enumerate(rungs):
-        entrants = entrants[: rung.entrants]
-        runs = [dataclasses.replace(run, updates=max(looks, round(updates * rung.part))) for run in entrants]
+        runs = entering(entrants, rung, max(looks, round(updates * rung.part)))
 
         def known(number: int = number) -> dict[Settings, float | None]:
             return {Settings(**r["settings"]): r["min_kl"] for r in records.read() if r["rung"] == number}
@@ -138,6 +145,25 @@ def select(
         order = sorted(range(len(runs)), key=lambda i: _or_infinity(have[runs[i]]))
         entrants = [runs[i] for i in order]
     return dataclasses.replace(entrants[0], updates=updates)
+
+
+def entering(ordered: Sequence[Settings], rung: Rung, updates: int) -> list[Settings]:
+    """The runs of a round: all settings at its length or, if only some may enter, the first ones in two forms each.
+
+    Args:
+        ordered: settings, the best first.
+        rung: the round.
+        updates: length of its runs.
+    """
+    longer = [dataclasses.replace(run, updates=updates) for run in ordered]
+    if rung.entrants is None:
+        return longer
+    slower = [
+        dataclasses.replace(new, learning_rate=float(f"{old.learning_rate * old.updates / updates:.3g}"))
+        for old, new in zip(ordered, longer, strict=True)
+    ]
+    both = itertools.chain.from_iterable(zip(longer, slower, strict=True))
+    return list(dict.fromkeys(both))[: rung.entrants]
 
 
 def _short(record: dict[str, Any], rung: int) -> dict[str, Any]:

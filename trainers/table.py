@@ -31,7 +31,7 @@ class Effort(NamedTuple):
     seeds: int
 
 
-# Updates of a run with one Gibbs step, with ten, and the number of seeds of each: what fits in a night on two cores.
+# Updates of a run with one Gibbs step, with ten, and the number of seeds of each: some three hours on two cores.
 EFFORT = {
     "BS09": (Effort(300_000, 10), Effort(150_000, 10)),
     "BS16": (Effort(300_000, 10), Effort(100_000, 10)),
@@ -39,9 +39,9 @@ EFFORT = {
     "LSE15": (Effort(150_000, 5), Effort(60_000, 5)),
     "P08": (Effort(200_000, 10), Effort(100_000, 10)),
     "P10": (Effort(100_000, 5), Effort(50_000, 5)),
-    "Int12": (Effort(300_000, 10), Effort(100_000, 10)),
-    "Mult3G": (Effort(300_000, 10), Effort(100_000, 10)),
-    "Mult3D": (Effort(300_000, 10), Effort(100_000, 10)),
+    "Int12": (Effort(300_000, 5), Effort(100_000, 5)),
+    "Mult3G": (Effort(300_000, 5), Effort(100_000, 5)),
+    "Mult3D": (Effort(300_000, 5), Effort(100_000, 5)),
 }
 
 
@@ -63,29 +63,31 @@ class Cell(NamedTuple):
 
 
 def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
-    """All cells, the unweighted methods first, since the others use their parameters."""
+    """All cells: each unweighted method and its weighted form with the same parameters, then those with their own."""
     chosen = [paper.METHODS[name] for name in methods]
-    return [
-        Cell(problem, method, parameters)
-        for parameters, weighted in (("paper", False), ("paper", True), ("own", True))
+    alike = [
+        Cell(problem, method, "paper")
         for problem in problems
+        for owner in paper.METHODS
         for method in chosen
-        if method.weighted == weighted
+        if method.parameters_of == owner
     ]
+    return alike + [Cell(problem, method, "own") for problem in problems for method in chosen if method.weighted]
 
 
 def run_cell(
     cell: Cell, folder: Path, full: bool = False, verbose: bool = True, train: Callable[..., None] = train_all
 ) -> list[dict[str, Any]]:
     """Chooses the parameters, trains the seeds, and keeps their records and the first one's distribution."""
-    records = Records(folder / "table" / f"{cell.name}.jsonl")
+    records = records_of(cell, folder)
     done = records.read()
     updates, seeds = effort_of(cell.problem, cell.method)
     if len(done) >= seeds:
         return done
     owner = paper.METHODS[cell.method.parameters_of] if cell.parameters == "paper" else cell.method
-    length = effort_of(cell.problem, owner).updates
-    settings = select(cell.problem, owner, length, folder, full, verbose=verbose, train=train)
+    settings = _settings_used(cell._replace(method=owner), folder) or select(
+        cell.problem, owner, effort_of(cell.problem, owner).updates, folder, full, verbose=verbose, train=train
+    )
     settings = dataclasses.replace(
         settings,
         negative_phase=cell.method.negative_phase,
@@ -97,6 +99,18 @@ def run_cell(
         if not ours or len(done) >= seeds:
             return done
         return run_seeds(cell.name, settings, seeds, records, folder, verbose)
+
+
+def records_of(cell: Cell, folder: Path) -> Records:
+    """The records of a cell's seeds."""
+    return Records(folder / "table" / f"{cell.name}.jsonl")
+
+
+def _settings_used(cell: Cell, folder: Path) -> Settings | None:
+    """What the seeds of a cell were trained with; None if it has not been run."""
+    names = [field.name for field in dataclasses.fields(Settings)]
+    done = records_of(cell, folder).read()
+    return Settings(**{name: done[0][name] for name in names}) if done else None
 
 
 def run_seeds(
@@ -142,7 +156,7 @@ def run_table(
     def piece(cell: Cell) -> Piece:
         # Two cells that need the same selection are not worked on at once.
         owner = cell.method.parameters_of if cell.parameters == "paper" else cell.method.name
-        records = Records(folder / "table" / f"{cell.name}.jsonl")
+        records = records_of(cell, folder)
         seeds = effort_of(cell.problem, cell.method).seeds
         return Piece(
             folder / "checkpoints" / f"{cell.problem}-{owner}.lock",

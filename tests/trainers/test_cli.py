@@ -103,6 +103,10 @@ def test_samples_of_a_saved_model(wcd, model, tmp_path):
         (["sample", "--cuont=3"], 2, "cuont"),
         (["bench", "training"], 2, "Unexpected arguments: training"),
         (["evaluate", "--model=x.keras", "--data=BS09"], 1, "Received: x.keras"),
+        (["train", "images", "--method=pcd", "--minimum_ess=0.5"], 1, "Received: --method=PCD --minimum_ess=0.5"),
+        (["reproduce", "--stage=tabel"], 2, "--stage=['tabel']: must be some of table, best"),
+        (["reproduce", "--problems=BS09,BS25"], 2, "must be some of BS09, BS16"),
+        (["train", "dbn", "--parts=sleep"], 2, "must be some of classifier, few_labels"),
         ([], 2, "usage: wcd"),
     ],
 )

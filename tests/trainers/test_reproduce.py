@@ -88,8 +88,9 @@ def letters(monkeypatch):
     monkeypatch.setattr(large_sets, "HIDDEN", 6)
     monkeypatch.setattr(large_sets, "MESH", (0.01, 0.1))
     monkeypatch.setattr(image_evaluation, "CURVE_COUNTS", (100, 1000))
+    monkeypatch.setattr(image_evaluation, "TEMPERATURES", 300)
     monkeypatch.setattr(
-        large_sets, "TASKS", {"ocr_letters": large_sets.ImageTask("ocr_letters", "OCR", "threshold", 30, 4)}
+        large_sets, "TASKS", {"ocr_letters": large_sets.ImageTask("ocr_letters", "OCR", "threshold", 30, (4, 8))}
     )
     return images
 
@@ -100,12 +101,12 @@ def test_image_runs_are_chosen_trained_and_evaluated(tmp_path, letters):
     records = Records(tmp_path / "runs.jsonl").read()
     assert [record["settings"]["method"] for record in records] == list(methods)
     chosen = Records(tmp_path / "selection" / "ocr_letters.jsonl").read()
-    assert len(chosen) == 4
+    assert [r["settings"]["epochs"] for r in chosen] == [4, 4, 8, 8] * 2, "both rates, then the better ones for longer"
     for record in records:
         mine = {
             r["settings"]["learning_rate"]: r["parzen"]
             for r in chosen
-            if r["settings"]["method"] == record["settings"]["method"]
+            if r["settings"]["method"] == record["settings"]["method"] and r["settings"]["epochs"] == 8
         }
         assert record["settings"]["learning_rate"] == max(mine, key=mine.get)
         low, high = record["annealed"]["test"]

@@ -111,8 +111,11 @@ def test_halving_keeps_the_better_settings_and_resumes(tmp_path):
     assert chosen.learning_rate == 0.003
     assert chosen.updates == 16_000
     grid = selection.default_grid(method).settings("BS09", method, 16_000)
-    assert [len(runs) for runs in seen] == [len(grid), 16, 3]
+    assert [len(runs) for runs in seen] == [len(grid), 8, 2]
     assert [runs[0].updates for runs in seen] == [1000, 4000, 16_000]
+    # What goes on does so with its rate, and with one that is smaller by as much as the run is longer.
+    assert {run.learning_rate for run in seen[1]} == {0.003, 0.00075}
+    assert [run.learning_rate for run in seen[2]] == [0.003, 0.00075]
     # All runs are in the records: nothing is trained again.
     train, seen = fake_training(best=0.001)
     assert selection.select("BS09", method, 16_000, tmp_path, train=train) == chosen

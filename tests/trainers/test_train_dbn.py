@@ -48,9 +48,12 @@ def test_all_parts_in_a_short_form(tmp_path):
     records = {part: json.loads((tmp_path / "out" / f"{part}.json").read_text()) for part in dbn.PARTS}
     assert all(record["finished"] and record["settings"]["train_size"] == 300 for record in records.values())
     assert 0 < records["classifier"]["test_error"] < 1
-    assert {(r["fraction"], r["start"]) for r in records["few_labels"]["runs"]} == {
-        (fraction, start) for fraction in (0.01, 0.1) for start in ("pre-trained", "random")
-    }
+    assert [(r["tuning"], r["fraction"], r["start"]) for r in records["few_labels"]["runs"]] == [
+        (tuning, fraction, start)
+        for tuning in ("plain", "dropout")
+        for fraction in (0.01, 0.1)
+        for start in ("pre-trained", "random")
+    ]
     # The PCA of 300 images leaves less than all of the variance, and more than nothing.
     assert 0.02 < records["autoencoder"]["test_error_of_pca"] < 0.08
     for name in ("unconditional", "by_class", "by_class_before_up_down", "autoencoder"):
