@@ -122,6 +122,36 @@ def test_halving_keeps_the_better_settings_and_resumes(tmp_path):
     assert seen == [[], [], []]
 
 
+def test_weighted_settings_are_judged_by_the_mean_of_several_seeds(tmp_path):
+    """The setting that is best with the first seed of the last round fails with the second."""
+    method, seeds = paper.METHODS["WCD_1"], []
+
+    def train(runs, keep, seed, looks, **_):
+        longest = all(run.updates == 16_000 for run in runs)
+        seeds.append(seed)
+        keep(
+            [
+                {
+                    **run.as_dict(),
+                    "seed": seed,
+                    "min_kl": 0.5
+                    if longest and run.learning_rate == 0.03 and seed == max(seeds) > seeds[0] + 2
+                    else abs(run.learning_rate - 0.03),
+                    "final_kl": 1.0,
+                    "seconds": 0.0,
+                    "date": "",
+                }
+                for run in runs
+            ]
+        )
+
+    chosen = selection.select("BS09", method, 16_000, tmp_path, train=train)
+    assert len(set(seeds)) == len(seeds) == 4, "a seed for each round, two for the last"
+    assert chosen.learning_rate == 0.0075, "the same setting in smaller steps, whose mean is lower"
+    seeds.clear()
+    assert selection.select("BS09", method, 16_000, tmp_path, train=train) == chosen
+
+
 def test_full_grid_is_the_papers(tmp_path):
     train, seen = fake_training(best=0.001)
     chosen = selection.select("BS09", paper.METHODS["CD_1"], 100, tmp_path, full=True, train=train)
