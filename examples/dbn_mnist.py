@@ -22,11 +22,13 @@ x, y = x[: arguments.images], y[: arguments.images].astype(int)
 x_test, y_test = x_test[: arguments.images], y_test[: arguments.images].astype(int)
 
 # Two layers of features; the RBM on top sees the second one and the ten labels.
+# Plain weights would fall onto one or two of 100 points.
+phase = tf_wcd.negative_phases.WCD(minimum_ess=0.5)
 labelled = tf_wcd.units.Labelled("bernoulli", classes=10)
 dbn = tf_wcd.DBN(
     [
-        tf_wcd.RBMLayer(500, negative_phase="wcd", centered=True, seed=0),
-        tf_wcd.RBMLayer(500, negative_phase="wcd", centered=True, seed=1),
+        tf_wcd.RBMLayer(500, negative_phase=phase, centered=True, seed=0),
+        tf_wcd.RBMLayer(500, negative_phase=phase, centered=True, seed=1),
         tf_wcd.RBMLayer(1000, visible_type=labelled, negative_phase="pcd", centered=True, seed=2),
     ]
 )

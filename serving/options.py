@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 log = logging.getLogger("serving")
 
@@ -109,7 +110,7 @@ def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
 
 
 def model_server_arguments(arguments: Sequence[str]) -> list[str]:
-    """The flags for `tensorflow_model_server`: all but our own."""
+    """The flags for `tensorflow_model_server`: all but our own, and a folder as the absolute path that it wants."""
     passed = []
     skip = False
     for argument in arguments:
@@ -120,6 +121,9 @@ def model_server_arguments(arguments: Sequence[str]) -> list[str]:
         if name in OWN:
             skip = "=" not in argument
             continue
+        flag, equals, value = argument.partition("=")
+        if name == "model_base_path" and equals and "://" not in value:
+            argument = f"{flag}={Path(value).absolute()}"
         passed.append(argument)
     return passed
 

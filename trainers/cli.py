@@ -24,7 +24,7 @@ def usage() -> str:
         "",
         "wcd COMMAND --help lists a command's flags, with examples.",
         "With --json a command writes one JSON object to standard output.",
-        "Exit codes: 0 fine, 1 failure, 2 wrong usage, 130 stopped by Ctrl-C.",
+        "Exit codes: 0 fine, 1 failure, 2 wrong usage, 3 work left (reproduce), 130 stopped by Ctrl-C (serve: 0).",
         "",
         "example:",
         "  wcd demo --problem=BS09 --epochs=20 --out=demo",

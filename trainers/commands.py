@@ -64,7 +64,7 @@ def _reproduce() -> Outcome:
     from trainers import reproduce
 
     work = reproduce.Work(Path(FLAGS.out), FLAGS.problems, FLAGS.methods, FLAGS.full_grid, FLAGS.tuner, FLAGS.minutes)
-    return min(reproduce.run(FLAGS.stage, work, FLAGS.jobs), 100)
+    return reproduce.WORK_LEFT if reproduce.run(FLAGS.stage, work, FLAGS.jobs) else 0
 
 
 def _export_flags() -> None:
@@ -90,7 +90,11 @@ def _export() -> Outcome:
 def _evaluate_flags() -> None:
     flags.DEFINE_string("model", None, "File saved by Keras, as model.keras. Needed.", required=True)
     flags.DEFINE_enum(
-        "data", None, [*paper.PROBLEMS, *paper.IMAGES], "The small problem or the set of images. Needed.", required=True
+        "data",
+        None,
+        [*paper.PROBLEMS, *paper.IMAGES],
+        f"The small problem or the set of images. Needed. {train_commands.BLACK_AND_WHITE}",
+        required=True,
     )
     flags.DEFINE_integer("chains", 100, "Chains of annealing, for models too large for exact sums.", lower_bound=2)
     flags.DEFINE_integer("temperatures", 1000, "Temperatures of annealing.", lower_bound=2)
@@ -124,7 +128,7 @@ def _bench() -> Outcome:
 def _sample_flags() -> None:
     flags.DEFINE_string("server", "localhost:8500", "host:port of the server's gRPC port.")
     flags.DEFINE_string("model_name", "default", "Name of the model on the server, as `wcd serve --model_name` has it.")
-    flags.DEFINE_string("model", "", "File saved by Keras to sample from here, instead of asking a server.")
+    flags.DEFINE_string("model", "", "File of an RBMLayer, saved by Keras, to sample here without a server.")
     flags.DEFINE_integer("gibbs_steps", 1000, "With --model: steps of the chains.", lower_bound=1)
     flags.DEFINE_integer("count", 64, "Number of samples.", lower_bound=1)
     flags.DEFINE_integer("seed", None, "Seed; new samples each time if not given.")
@@ -184,7 +188,7 @@ COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], Outcome]]] = {
     ),
     "reproduce": (
         "Repeat the paper's experiments. It may be stopped at any moment and started again; exit code 0 when all is "
-        "done, else the number of pieces of work left.",
+        "done, 3 when some of it is left.",
         _reproduce_flags,
         _reproduce,
     ),
@@ -194,7 +198,8 @@ COMMANDS: dict[str, tuple[str, Callable[[], None], Callable[[], Outcome]]] = {
         train_commands.train_small,
     ),
     "train images": (
-        "Train one RBM on a set of images; evaluate it, and draw its samples and filters (minutes to hours).",
+        "Train one RBM on a set of images, as in the paper (500 hidden units, batches of 100, momentum 0.75, weight "
+        "decay 0.0002, a rate that falls to zero); evaluate it, and draw its samples and filters (minutes to hours).",
         train_commands.train_images_flags,
         train_commands.train_images,
     ),

@@ -264,9 +264,14 @@ def run_variants(folder: Path, deadline: float = float("inf")) -> int:
     return len(left)
 
 
+def run_name(data: str, method: str, variant: Variant = MAIN) -> str:
+    """What the record of a long run is called."""
+    return f"{data}-{method}-{variant.units}{'-centered' if variant.centered else ''}"
+
+
 def run_one(task: ImageTask, method: str, folder: Path, variant: Variant = MAIN) -> dict[str, Any]:
     """Chooses the rate, trains the long run on training and validation images, and evaluates it on the test images."""
-    name = f"{task.name}-{method}-{variant.units}{'-centered' if variant.centered else ''}"
+    name = run_name(task.name, method, variant)
     records = Records(folder / "runs.jsonl")
     done = [record for record in records.read() if record["name"] == name]
     if done:
@@ -303,8 +308,11 @@ def run_large_sets(
 ) -> int:
     """Runs all that is not done yet; returns how many runs are left."""
     left = 0
+    records = Records(folder / "runs.jsonl")
     for method in methods:
         for name in tasks:
+            if run_name(name, method) in {record["name"] for record in records.read()}:
+                continue
             if time.time() > deadline:
                 left += 1
                 continue

@@ -15,6 +15,8 @@ from trainers import paper
 from trainers.progress import duration
 from trainers.team import in_a_team
 
+# Exit code of a process that has left some of its work to others or for later.
+WORK_LEFT = 3
 STAGES = ("table", "best", "generalisation", "large", "report")
 
 
@@ -38,9 +40,11 @@ class Work(NamedTuple):
     minutes: float = 0.0
 
 
-def run_stage(stage: str, work: Work) -> int:
-    """Runs one stage in this process; returns how many pieces of work are left."""
+def run_stage(stage: str, work: Work, look_only: bool = False) -> int:
+    """Runs one stage in this process, or only looks at it; returns how many pieces of work are left."""
     deadline = time.time() + 60 * work.minutes if work.minutes else float("inf")
+    if look_only:
+        deadline = 0.0
     if stage == "table":
         from trainers.small_run import train_all
         from trainers.table import run_table
@@ -116,7 +120,7 @@ def _run_jobs(stage: str, work: Work, jobs: int) -> int:
     # In sessions of their own: Ctrl-C reaches this process alone, which tells each of them once.
     workers = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(jobs)]
     try:
-        return max(worker.wait() for worker in workers)
+        codes = [worker.wait() for worker in workers]
     except KeyboardInterrupt:
         for worker in workers:
             worker.send_signal(signal.SIGINT)
@@ -126,3 +130,7 @@ def _run_jobs(stage: str, work: Work, jobs: int) -> int:
     finally:
         for worker in workers:
             worker.terminate()
+    failed = [code for code in codes if code not in (0, WORK_LEFT)]
+    if failed:
+        raise RuntimeError(f"{len(failed)} of {jobs} processes failed, see above. Exit codes: {failed}")
+    return run_stage(stage, work, look_only=True) if any(codes) else 0

@@ -16,6 +16,12 @@ FLAGS = flags.FLAGS
 Outcome = int | dict[str, Any]
 
 
+BLACK_AND_WHITE = (
+    "Images are black and white: those of MNIST drawn at random from their grey levels (seed 0), those of "
+    "Fashion-MNIST by a threshold. Of either the last 5000 training images are held back."
+)
+
+
 def list_flag(name: str, default: Sequence[str], choices: Sequence[str], text: str) -> None:
     """A flag for some of the choices, separated by commas."""
     flags.DEFINE_list(name, ",".join(default), text)
@@ -29,7 +35,8 @@ def _resume_flag() -> None:
         "resume",
         True,
         "Go on where the same run was stopped or killed, to the same bits as without the interruption, and do not "
-        "repeat what is finished. --noresume begins anew, and removes what there is of the run.",
+        "repeat what is finished. (With several workers images go on, but not to the same bits.) --noresume begins "
+        "anew, and removes what there is of the run.",
     )
 
 
@@ -142,7 +149,7 @@ def train_small() -> Outcome:
 def train_images_flags() -> None:
     """Flags of `wcd train images`."""
     flags.DEFINE_string("out", "runs", "Folder for the records, the model and the pictures.")
-    flags.DEFINE_enum("data", "mnist", paper.IMAGES, "The set of images.")
+    flags.DEFINE_enum("data", "mnist", paper.IMAGES, f"The set of images. {BLACK_AND_WHITE}")
     flags.DEFINE_enum("method", "PCD", ["PCD", "WPCD"], "The negative phase.", case_sensitive=False)
     flags.DEFINE_float(
         "minimum_ess", 0.0, "With WPCD: temper the weights to keep this part of the chains effective.", 0.0, 1.0

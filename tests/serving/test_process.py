@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -159,6 +160,8 @@ def test_flags():
     assert unknown == ["--flush_caches"]
     assert parse(["--model_base_path=m", "--enable_batching=false"])[0].enable_batching is False
     assert model_server_arguments(["--host", "h", "--port=1"]) == ["--port=1"]
+    assert model_server_arguments(["--model_base_path=models/rbm"]) == [f"--model_base_path={Path.cwd()}/models/rbm"]
+    assert model_server_arguments(["--model_base_path=gs://b/rbm"]) == ["--model_base_path=gs://b/rbm"]
     assert channel_arguments("a=1,b=text") == [("a", 1), ("b", "text")]
     with pytest.raises(ValueError, match="key=value"):
         channel_arguments("a")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -175,6 +176,29 @@ def test_unknown_names_are_refused(tmp_path):
         reproduce.run(["table"], reproduce.Work(tmp_path, ["BS25"]))
     with pytest.raises(ValueError, match="`--stage` must be among"):
         reproduce.run(["tables"], reproduce.Work(tmp_path))
+
+
+class Finished(NamedTuple):
+    """Stands for a process that has ended."""
+
+    code: int
+
+    def wait(self):
+        return self.code
+
+    def terminate(self):
+        pass
+
+
+def test_processes_that_fail_are_not_taken_for_work_left(tmp_path, monkeypatch, capsys):
+    work = reproduce.Work(tmp_path, ["BS09", "BS16"])
+    codes = iter((reproduce.WORK_LEFT, 0, 0, 0, reproduce.WORK_LEFT, 1))
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: Finished(next(codes)))
+    assert reproduce.run(["best"], work, jobs=2) == 2
+    assert "2 pieces of work left" in capsys.readouterr().out
+    assert reproduce.run(["best"], work, jobs=2) == 0
+    with pytest.raises(RuntimeError, match=r"1 of 2 processes failed.*\[1\]"):
+        reproduce.run(["best"], work, jobs=2)
 
 
 def test_killed_reproduction_goes_on(tmp_path):
