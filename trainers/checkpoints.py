@@ -71,14 +71,15 @@ class Checkpoints(keras.callbacks.Callback):
             self._handler = signal.signal(signal.SIGINT, self._stop)
 
     def on_train_end(self, logs: Any = None) -> None:
-        self._release()
+        self.release()
 
     def _stop(self, *_: Any) -> None:
         self._stopping = True
-        self._release()
+        self.release()
         print("\nStopping after this epoch, to save it (Ctrl-C again: at once)", file=sys.stderr, flush=True)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Gives Ctrl-C back; to be called where `fit` ends with an error, too, of which Keras tells no callback."""
         if self._handler is not None:
             signal.signal(signal.SIGINT, self._handler)
             self._handler = None
@@ -87,37 +88,34 @@ class Checkpoints(keras.callbacks.Callback):
         """Time spent in all, the stretches before interruptions included."""
         return self._seconds_before + time.monotonic() - self._start
 
-    def restore(self, use_earlier: bool = False) -> tuple[Any, int]:
+    def restore(self) -> tuple[Any, int]:
         """The model as it was saved last, or None, and the epoch that comes next. It is made in the workers' strategy.
 
-        Args:
-            use_earlier: go on from the checkpoint before where the last one is damaged.
-
         Raises:
-            ValueError: if a checkpoint is damaged.
+            ValueError: if the last checkpoint is damaged.
         """
-        found = self._restore(use_earlier)
+        found = self._restore()
         self.workers.agree(found[1], "checkpoints (their last epochs)")
         return found
 
-    def _restore(self, use_earlier: bool) -> tuple[Any, int]:
-        for path in reversed(self._whole()):
-            try:
-                state = dict(np.load(path))
-                with self.workers.strategy.scope():
-                    model = keras.models.load_model(path.with_suffix(".keras"))
-                seconds = float(state["seconds"])
-            except Exception as error:  # h5py, zipfile, NumPy and Keras each have errors of their own for this
-                if use_earlier:
-                    continue
-                raise ValueError(
-                    f"The checkpoint {path.with_suffix('.keras')}, {path.name}, is damaged: delete both files to go on "
-                    f"from the one before, or from the start. Received: {error}"
-                ) from error
-            self.seen.restore(state)
-            self._seconds_before = seconds
-            return model, int(path.name.split(".")[-2])
-        return None, 0
+    def _restore(self) -> tuple[Any, int]:
+        whole = self._whole()
+        if not whole:
+            return None, 0
+        path = whole[-1]
+        try:
+            state = dict(np.load(path))
+            with self.workers.strategy.scope():
+                model = keras.models.load_model(path.with_suffix(".keras"))
+            seconds = float(state["seconds"])
+        except Exception as error:  # h5py, zipfile, NumPy and Keras each have errors of their own for this
+            raise ValueError(
+                f"The checkpoint {path.with_suffix('.keras')}, {path.name}, is damaged: delete both files to go on "
+                f"from the one before, or from the start. Received: {error}"
+            ) from error
+        self.seen.restore(state)
+        self._seconds_before = seconds
+        return model, int(path.name.split(".")[-2])
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not self._stopping and not self._is_time(epoch):
@@ -138,7 +136,7 @@ class Checkpoints(keras.callbacks.Callback):
         if self.workers.chief:
             for file in earlier:
                 if not any(file.stem == whole.stem for whole in [*kept, path]):
-                    file.unlink()
+                    file.unlink(missing_ok=True)
         if self._stopping:
             raise KeyboardInterrupt(f"saved in {self.stem.parent}")
 

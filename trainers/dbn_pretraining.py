@@ -22,7 +22,7 @@ class Settings:
     Attributes:
         epochs: epochs of pre-training for each layer.
         tuning_epochs: epochs of back-propagation.
-        train_size: number of training images; ``None`` for all.
+        train_size: number of training images, and at most of test images; ``None`` for all.
         seeds: seeds of the comparison with few labels.
         seed: seed of everything else.
         width: the hidden layers are this much of their full width (1 but in short trials).
@@ -71,7 +71,6 @@ def make_dbn(
     updates: list[int],
     seed: int,
     labels: int = 0,
-    stddev: float = 0.01,
 ) -> tf_wcd.DBN:
     """A stack on 0/1 data with the centred gradient; each layer has a learning rate that falls to a hundredth.
 
@@ -83,7 +82,6 @@ def make_dbn(
         updates: updates of each layer, in which its rate falls.
         seed: of all layers.
         labels: number of labels joined to the top layer.
-        stddev: of the initial kernels.
     """
     layers = []
     for number, (count, phase, length) in enumerate(zip(units, phases, updates, strict=True)):
@@ -95,7 +93,7 @@ def make_dbn(
             hidden_type=hidden,
             negative_phase=phase,
             centered=True,
-            kernel_initializer=keras.initializers.RandomNormal(stddev=stddev, seed=100 * seed + number),
+            kernel_initializer=keras.initializers.RandomNormal(stddev=0.01, seed=100 * seed + number),
             seed=100 * seed + number,
             name=f"rbm_{number + 1}",
         )
@@ -119,7 +117,6 @@ def pretrained(
     epochs: list[int],
     seed: int,
     labels: int = 0,
-    stddev: float = 0.01,
     inputs: str = "probabilities",
 ) -> tf_wcd.DBN:
     """The model of a part, pre-trained to the end, from wherever the last run left it."""
@@ -128,7 +125,7 @@ def pretrained(
         dbn = keras.models.load_model(path)
     else:
         updates = [count * -(-len(data.x) // settings.batch_size) for count in epochs]
-        dbn = make_dbn(units, hidden, phases, rate, updates, seed, labels, stddev)
+        dbn = make_dbn(units, hidden, phases, rate, updates, seed, labels)
     dbn.pretrain(
         data.x,
         data.y,

@@ -75,7 +75,7 @@ def serve_and_sample(rbm: tf_wcd.RBMLayer, folder: Path, count: int = 64) -> Pat
 def run(
     folder: str | Path = "demo", epochs: int = 100, problem: str = "BS16", seed: int = 0, verbose: int = 1
 ) -> dict[str, float]:
-    """Trains CD_1 and WCD_1, prints their exact KL, writes a picture, and samples the better one through a server.
+    """Trains CD_1 and WCD_1, prints their exact KL, writes a picture, and samples WCD_1's through a server.
 
     Args:
         folder: where the picture and the trained models go.

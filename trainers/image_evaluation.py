@@ -38,10 +38,8 @@ def reference_bandwidth(train: np.ndarray, valid: np.ndarray) -> float:
 
 def quick_quality(
     rbm: tf_wcd.RBMLayer, train: np.ndarray, valid: np.ndarray, sigma: float, seed: int
-) -> dict[str, float | None]:
+) -> dict[str, float]:
     """Parzen likelihood of the validation images under 5000 samples, and a short annealed estimate beside it."""
-    if not all(np.isfinite(np.asarray(w)).all() for w in rbm.trainable_variables):
-        return {"parzen": None, "annealed": None}
     samples = draw_samples(rbm, 5000, 500, 25, 500, seed)
     parzen = float(evaluation.parzen_log_likelihood(samples, valid.astype("uint8"), sigma))
     units = rbm.visible_unit.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from tf_wcd.negative_phases import PCD, WPCD, NegativePhase
 from trainers import image_evaluation
 from trainers.checkpoints import Checkpoints, Plan
 from trainers.progress import ProgressLine
-from trainers.records import Records, claim
+from trainers.records import Piece, Records, work_off
 from trainers.settings import fingerprint
 
 HIDDEN = 500
@@ -185,20 +186,23 @@ def train(
         with saved.workers.strategy.scope():
             rbm = build(settings, updates * settings.epochs, x.shape[1])
             rbm.start_at_means(inputs)
-    callbacks: list[keras.callbacks.Callback] = [losses, keras.callbacks.TerminateOnNaN()]
+    callbacks: list[keras.callbacks.Callback] = [losses]
     if checkpoints:
         callbacks.append(saved)
     if verbose and saved.workers.chief:
         title = f"{settings.data} {settings.method} rate {settings.learning_rate}"
         callbacks.append(ProgressLine(title, settings.epochs, updates, losses.names))
-    rbm.fit(
-        inputs,
-        batch_size=BATCH_SIZE,
-        epochs=settings.epochs,
-        initial_epoch=first_epoch,
-        callbacks=callbacks,
-        verbose=0,
-    )
+    try:
+        rbm.fit(
+            inputs,
+            batch_size=BATCH_SIZE,
+            epochs=settings.epochs,
+            initial_epoch=first_epoch,
+            callbacks=callbacks,
+            verbose=0,
+        )
+    finally:
+        saved.release()
     return rbm, losses, saved.seconds()
 
 
@@ -255,13 +259,23 @@ def _short_run(settings: ImageSettings, images: Images, sigma: float, folder: Pa
 def run_variants(folder: Path, deadline: float = float("inf")) -> int:
     """The first round of the mesh on OCR letters with other units and the plain gradient: does either matter?"""
     task = TASKS["ocr_letters"]
-    left = [(variant, method) for variant in VARIANTS for method in METHODS]
-    images = load_images(task)
-    sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
-    while left and time.time() < deadline:
-        variant, method = left.pop(0)
-        select_rate(task, images, sigma, method, variant, folder, rounds=1)
-    return len(left)
+    records = Records(folder / "selection" / f"{task.name}.jsonl")
+
+    def piece(variant: Variant, method: str) -> Piece:
+        facts = [dataclasses.asdict(ImageSettings(task.name, method, *variant, r, task.mesh_epochs[0])) for r in MESH]
+
+        def work() -> None:
+            images = load_images(task)
+            sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
+            select_rate(task, images, sigma, method, variant, folder, rounds=1)
+
+        def done() -> bool:
+            have = [record["settings"] for record in records.read()]
+            return all(run in have for run in facts)
+
+        return Piece(folder / "checkpoints" / f"{task.name}.lock", done, work)
+
+    return work_off(itertools.starmap(piece, itertools.product(VARIANTS, METHODS)), deadline)
 
 
 def run_name(data: str, method: str, variant: Variant = MAIN) -> str:
@@ -270,7 +284,10 @@ def run_name(data: str, method: str, variant: Variant = MAIN) -> str:
 
 
 def run_one(task: ImageTask, method: str, folder: Path, variant: Variant = MAIN) -> dict[str, Any]:
-    """Chooses the rate, trains the long run on training and validation images, and evaluates it on the test images."""
+    """Chooses the rate on the validation images, trains the long run, and evaluates it on the test images.
+
+    The long run has the training images, and those that were held back where the set has no validation part of its own.
+    """
     name = run_name(task.name, method, variant)
     records = Records(folder / "runs.jsonl")
     done = [record for record in records.read() if record["name"] == name]
@@ -307,21 +324,16 @@ def run_large_sets(
     folder: Path, tasks: Sequence[str] = tuple(TASKS), methods: Sequence[str] = METHODS, deadline: float = float("inf")
 ) -> int:
     """Runs all that is not done yet; returns how many runs are left."""
-    left = 0
     records = Records(folder / "runs.jsonl")
-    for method in methods:
-        for name in tasks:
-            if run_name(name, method) in {record["name"] for record in records.read()}:
-                continue
-            if time.time() > deadline:
-                left += 1
-                continue
-            with claim(folder / "checkpoints" / f"{name}.lock") as ours:
-                if ours:
-                    run_one(TASKS[name], method, folder)
-                else:
-                    left += 1
-    return left
+
+    def piece(method: str, name: str) -> Piece:
+        return Piece(
+            folder / "checkpoints" / f"{name}.lock",
+            lambda: any(record["name"] == run_name(name, method) for record in records.read()),
+            lambda: run_one(TASKS[name], method, folder),
+        )
+
+    return work_off(itertools.starmap(piece, itertools.product(methods, tasks)), deadline)
 
 
 def _plain(name: str) -> str:

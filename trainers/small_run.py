@@ -132,7 +132,10 @@ def train_group(
     """
     first = runs[0]
     if any(run.shared != first.shared for run in runs):
-        raise ValueError("Runs side by side may differ in their learning rate and variance only.")
+        different = next(run for run in runs if run.shared != first.shared)
+        raise ValueError(
+            f"Runs side by side may differ in their learning rate and variance only. Received: {first} and {different}"
+        )
     task = load_task(first.problem, first.fraction)
     looks = min(looks, first.updates)
     updates_per_epoch = first.updates // looks
@@ -151,16 +154,19 @@ def train_group(
         callbacks.append(saved)
     if verbose and saved.workers.chief:
         callbacks.append(ProgressLine(title, looks, updates_per_epoch * len(runs), ("kl", "median_kl")))
-    ensemble.fit(
-        task.spins[: task.training],
-        sample_weight=task.probabilities[: task.training],
-        batch_size=first.batch_size or task.training,
-        steps_per_epoch=updates_per_epoch,
-        epochs=looks,
-        initial_epoch=first_epoch,
-        callbacks=callbacks,
-        verbose=0,
-    )
+    try:
+        ensemble.fit(
+            task.spins[: task.training],
+            sample_weight=task.probabilities[: task.training],
+            batch_size=first.batch_size or task.training,
+            steps_per_epoch=updates_per_epoch,
+            epochs=looks,
+            initial_epoch=first_epoch,
+            callbacks=callbacks,
+            verbose=0,
+        )
+    finally:
+        saved.release()
     curve = np.array(kl.curve)
     points = np.unique(np.round(np.linspace(0, len(curve) - 1, CURVE_POINTS)).astype(int))
     records = []

@@ -74,7 +74,9 @@ def train_dbn_flags() -> None:
     list_flag("parts", parts, parts, "What to do, one after the other.")
     flags.DEFINE_integer("epochs", 10, "Epochs of pre-training for each layer.", lower_bound=0)
     flags.DEFINE_integer("tuning_epochs", 30, "Epochs of fine-tuning.", lower_bound=1)
-    flags.DEFINE_integer("train_size", None, "Number of training images; all if not given.", lower_bound=100)
+    flags.DEFINE_integer(
+        "train_size", None, "Number of training images, and at most of test images; all if not given.", lower_bound=100
+    )
     flags.DEFINE_integer("seeds", 5, "Seeds of the comparison with few labels.", lower_bound=1)
     flags.DEFINE_integer("seed", 0, "Seed of everything else.")
     flags.DEFINE_bool(

@@ -70,7 +70,7 @@ def train_with_tuner(
                 try:
                     records = train_and_keep(group, keep, seed, looks, checkpoints, title, verbose)
                 except Exception as error:  # or KerasTuner would note the trial as invalid, and go on
-                    raise keras_tuner.errors.FatalError(f"{title}: {error}") from error
+                    raise keras_tuner.errors.FatalRuntimeError(f"{title}: {error}") from error
                 values = dict(zip(group, (record["min_kl"] for record in records), strict=True))
             return min((values[run] for run in group if values[run] is not None), default=float("inf"))
 

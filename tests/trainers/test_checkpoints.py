@@ -1,13 +1,15 @@
 """Checkpoints on a full disk, cut short, and left half written."""
 
 import resource
+import signal
 
 import keras
 import numpy as np
 import pytest
 
-from trainers import checkpoints
+from trainers import checkpoints, small_run
 from trainers.checkpoints import Checkpoints
+from trainers.settings import Settings
 
 
 class Seen:
@@ -34,9 +36,9 @@ def saved(folder, epochs, monkeypatch):
     return callback
 
 
-def restored(folder, **options):
+def restored(folder):
     callback = Checkpoints(folder / "run", Seen())
-    model, epoch = callback.restore(**options)
+    model, epoch = callback.restore()
     return float(model.layers[0].kernel.numpy()[0, 0]), callback.seen.values, epoch
 
 
@@ -49,13 +51,28 @@ def test_the_last_checkpoint_is_restored_and_two_are_kept(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("suffix", ["keras", "npz"])
-def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_used_if_asked(tmp_path, monkeypatch, suffix):
+def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_used_without_it(tmp_path, monkeypatch, suffix):
     saved(tmp_path, 3, monkeypatch)
     file = tmp_path / f"run.000003.{suffix}"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     with pytest.raises(ValueError, match=r"run\.000003\.keras, run\.000003\.npz, is damaged"):
         restored(tmp_path)
-    assert restored(tmp_path, use_earlier=True) == (2.0, [0, 1], 2)
+    for file in tmp_path.glob("run.000003.*"):
+        file.unlink()
+    assert restored(tmp_path) == (2.0, [0, 1], 2)
+
+
+def test_ctrl_c_is_given_back_where_training_fails(tmp_path, monkeypatch):
+    def fail(*_):
+        assert signal.getsignal(signal.SIGINT) is not before, "Ctrl-C waits for the end of the epoch"
+        raise ArithmeticError("something in training")
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(small_run.KLAlongTraining, "on_epoch_end", fail)
+    runs = [Settings("BS09", "cd", 1, 9, 0.01, 0.1, "constant", 0.9, 4)]
+    with pytest.raises(ArithmeticError, match="something in training"):
+        small_run.train_group(runs, 0, 2, tmp_path, verbose=False)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_checkpoint_that_was_not_finished_does_not_count(tmp_path, monkeypatch):
