@@ -86,8 +86,10 @@ class Task:
         ]
 
     def finish(self, result: list[np.ndarray] | None = None, error: Exception | None = None) -> None:
+        """Ends a queued task, once: its answer is there, and its hold on the model is given up."""
         self.result, self.error = result, error
         self.done.set()
+        self.servable.release()
 
     def take_error(self) -> tuple[grpc.StatusCode, str]:
         """Code and text of the error, which is given up together with the inputs."""
@@ -144,6 +146,10 @@ class Batcher:
                     "The batch scheduling queue to which this task was submitted is full",
                 )
             parts = task.parts(self.parameters.batch_rows)
+            for part in parts:
+                # Until it is finished: who asked may have given up by then, at the deadline or after another part's
+                # error, and an unloaded model is freed once nobody holds it.
+                part.servable.acquire()
             self._queues.setdefault(key, collections.deque()).extend(parts)
             self._changed.notify(len(parts))
         results = [self._result(part) for part in parts]

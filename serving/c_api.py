@@ -50,7 +50,6 @@ def _library() -> ctypes.CDLL:
         "TF_Message": (text, [pointer]),
         "TF_NewSessionOptions": (pointer, []),
         "TF_DeleteSessionOptions": (None, [pointer]),
-        "TF_SetConfig": (None, [pointer, text, size, pointer]),
         "TF_NewGraph": (pointer, []),
         "TF_DeleteGraph": (None, [pointer]),
         "TF_NewBuffer": (ctypes.POINTER(_Buffer), []),
@@ -124,7 +123,6 @@ class SavedModelSession:
 
     Args:
         path: its folder.
-        config: TensorFlow's settings of the session.
 
     Attributes:
         meta_graph: the graph's description, with its signatures.
@@ -133,7 +131,7 @@ class SavedModelSession:
         SessionError: if it cannot be loaded.
     """
 
-    def __init__(self, path: str | Path, config: config_pb2.ConfigProto | None = None) -> None:
+    def __init__(self, path: str | Path) -> None:
         library = _library()
         self._session: int | None = None
         self._graph = library.TF_NewGraph()
@@ -141,10 +139,6 @@ class SavedModelSession:
         tags = (ctypes.c_char_p * 1)(b"serve")
         try:
             with _Status() as status:
-                if config is not None:
-                    settings = config.SerializeToString()
-                    library.TF_SetConfig(options, settings, len(settings), status.pointer)
-                    status.check()
                 self._session = library.TF_LoadSessionFromSavedModel(
                     options, None, str(path).encode(), tags, 1, self._graph, meta_graph, status.pointer
                 )

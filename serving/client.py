@@ -25,12 +25,17 @@ from tensorflow_serving.apis import (
 
 from serving.tensors import to_array, to_proto
 
-# Bytes of an answer: gRPC's clients take 4 MB unless told otherwise.
+# Bytes of an answer with samples: a stream's come bit by bit, and gRPC's clients take 4 MB unless told otherwise.
 CHUNK_BYTES = 3 * 2**20
 MAX_CHUNK = 1000  # rows: as many as servers with batching take unless told otherwise
 RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-_CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
+_CHANNEL = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # Without a limit: what is above it fails with RESOURCE_EXHAUSTED, and would be computed again and again.
+    ("grpc.max_receive_message_length", -1),
+]
 
 
 def row_seeds(seed: int | None, count: int, first: int = 0) -> np.ndarray:

@@ -88,8 +88,9 @@ def read_batching(path: str | Path) -> BatchingParameters:
 def read_tls(path: str | Path) -> tuple[bytes, bytes, bytes | None, bool]:
     """An ``--ssl_config_file``: key, certificate, the authority that signs clients' ones, and if clients need one."""
     message = _parsed(path, _messages()["SSLConfig"]())
-    if not message.server_key or not message.server_cert:
-        raise ValueError(f"{path} must have a server_key and a server_cert.")
+    given = [name for name in ("server_key", "server_cert") if getattr(message, name)]
+    if len(given) < 2:
+        raise ValueError(f"{path} must have a server_key and a server_cert. Received: {given or 'neither'}")
     authority = message.custom_ca.encode() or None
     return message.server_key.encode(), message.server_cert.encode(), authority, message.client_verify
 

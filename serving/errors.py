@@ -50,5 +50,5 @@ def not_found(message: str) -> ServingError:
     return ServingError(grpc.StatusCode.NOT_FOUND, message)
 
 
-def deadline_exceeded(message: str = "The deadline passed before the answer was ready") -> ServingError:
-    return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, message)
+def deadline_exceeded() -> ServingError:
+    return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "The deadline passed before the answer was ready")

@@ -29,6 +29,13 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise invalid(
             f"JSON Value: {_shown(document)} not formatted correctly. 'signature_name' key must be a string value."
         )
+    try:
+        signature.encode()
+    except UnicodeEncodeError:
+        # Half of a pair is no character: Python's JSON lets it pass, protocol buffers do not.
+        raise invalid(
+            f"JSON Parse error: The surrogate pair in string is invalid. Received: {_shown(signature)}"
+        ) from None
     return document
 
 

@@ -14,7 +14,7 @@ import grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.errors import ServingError, invalid, not_found, status_of
+from serving.errors import MAX_MESSAGE, ServingError, invalid, not_found, status_of
 from serving.publish import folder_of, versions_in
 from serving.servable import Servable
 
@@ -71,9 +71,8 @@ class ModelManager:
         config: model_server_config_pb2.ModelServerConfig,
         poll_seconds: float = 1.0,
         warmup: bool = True,
-        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        self._warmup, self._retry_seconds = warmup, retry_seconds
+        self._warmup = warmup
         self._models: dict[str, Model] = {}
         self._lock = threading.Lock()  # of the tables; held for moments only
         self._reconciling = threading.Lock()  # one at a time looks at folders and loads
@@ -185,7 +184,7 @@ class ModelManager:
         if version in model.servables:
             return
         failed_at = None if status is None else status.failed_at
-        if failed_at is not None and time.monotonic() < failed_at + self._retry_seconds:
+        if failed_at is not None and time.monotonic() < failed_at + RETRY_SECONDS:
             return
         name, base = model.config.name, model.config.base_path
         self._set(model, version, VersionStatus(State.LOADING))
@@ -195,7 +194,7 @@ class ModelManager:
             code, message = getattr(error, "code", grpc.StatusCode.UNKNOWN), getattr(error, "message", repr(error))
             number = code if isinstance(code, int) else code.value[0]
             log.error("Version %d of %s cannot be loaded: %s", version, name, message)
-            self._set(model, version, VersionStatus(State.END, number, message[:2000], time.monotonic()))
+            self._set(model, version, VersionStatus(State.END, number, message[:MAX_MESSAGE], time.monotonic()))
             return
         with self._lock:
             model.servables[version] = servable
@@ -206,17 +205,22 @@ class ModelManager:
         """Takes a version out of service at once, and out of memory when its last request is answered."""
         with self._lock:
             servable = model.servables.pop(version)
-        self._set(model, version, VersionStatus(State.UNLOADING))
+        unloading = VersionStatus(State.UNLOADING)
+        self._set(model, version, unloading)
 
         def close() -> None:
             if servable.close_when_unused(UNLOAD_SECONDS):
-                self._set(model, version, VersionStatus(State.END))
+                # The version may have been loaded anew meanwhile.
+                self._set(model, version, VersionStatus(State.END), instead_of=unloading)
                 log.info("Version %d of %s is unloaded", version, servable.name)
 
         threading.Thread(target=close, name="unload", daemon=True).start()
 
-    def _set(self, model: Model, version: int, status: VersionStatus) -> None:
+    def _set(self, model: Model, version: int, status: VersionStatus, instead_of: VersionStatus | None = None) -> None:
+        """Notes what became of a version; given the status that it replaces, only if that one still stands."""
         with self._lock:
+            if instead_of is not None and model.status.get(version) is not instead_of:
+                return
             model.status[version] = status
             over = sorted(v for v, s in model.status.items() if s.state == State.END)
             for old in over[:-REMEMBERED]:

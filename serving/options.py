@@ -46,7 +46,7 @@ HELP = {
     "model_config_file": "Text file of a ModelServerConfig: several models, version policies, labels.",
     "enable_batching": "Join requests that wait at the same time into one batch.",
     "batching_parameters_file": "Text file of BatchingParameters, as serving/deploy/batching.config.",
-    "file_system_poll_wait_seconds": "Seconds between two looks for new versions.",
+    "file_system_poll_wait_seconds": "Seconds between two looks for new versions; 0 for one look at the start.",
     "ssl_config_file": "Text file of an SSLConfig: then gRPC is encrypted.",
     "monitoring_config_file": "Text file of a MonitoringConfig: metrics for Prometheus.",
     "enable_grpc_healthcheck_service": "Offer gRPC's health service.",

@@ -59,7 +59,8 @@ class RestServer:
         self._thread.start()
 
     def stop(self, grace: float) -> None:
-        """Takes no more connections, and waits for the answers that are under way."""
+        """Takes no more connections and no more requests, and waits for the answers that are under way."""
+        self._http.stopping = True
         if self._thread.is_alive():
             self._http.shutdown()
         self._http.server_close()
@@ -163,6 +164,7 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], rest: RestServer) -> None:
         self.rest = rest
         self.busy = 0  # requests that are being answered
+        self.stopping = False  # connections that are open already bring requests until they are told
         self.lock = threading.Lock()
         self._connections = threading.Semaphore(MAX_CONNECTIONS)
         super().__init__(address, _Handler)
@@ -203,7 +205,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.busy += 1
         try:
-            self._send(*self.server.rest.answer(method, self.path, body))
+            # Looked at once it is counted: whoever stops the server sees either a refusal or a request to wait for.
+            if self.server.stopping:
+                self._refuse(503, "The server is shutting down")
+            else:
+                self._send(*self.server.rest.answer(method, self.path, body))
         finally:
             with self.server.lock:
                 self.server.busy -= 1
@@ -212,9 +218,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         text = self.headers.get("Content-Length", "0")
         number = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
         if "Transfer-Encoding" in self.headers or not number or int(text) > MAX_BODY:
-            self.close_connection = True
-            message = f"A request needs a Content-Length of at most {MAX_BODY} bytes"
-            self._send(400, "application/json", json.dumps({"error": message}).encode())
+            self._refuse(400, f"A request needs a Content-Length of at most {MAX_BODY} bytes")
             return None
         body = self.rfile.read(int(text))
         if len(body) < int(text):
@@ -222,11 +226,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return None
         return body
 
+    def _refuse(self, status: int, message: str) -> None:
+        """Says why, and ends the connection."""
+        self.close_connection = True
+        self._send(status, "application/json", json.dumps({"error": message}).encode())
+
     def _send(self, status: int, kind: str, content: bytes) -> None:
         try:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(content)
         except (TimeoutError, BrokenPipeError, ConnectionResetError):

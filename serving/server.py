@@ -25,6 +25,7 @@ from serving import options as flags
 from serving.admission import Admission
 from serving.batching import Batcher, BatchingParameters
 from serving.core import ServerCore
+from serving.errors import ServingError
 from serving.grpc_services import ModelService, PredictionService
 from serving.manager import ModelManager
 from serving.memory import give_back_large_blocks
@@ -32,7 +33,7 @@ from serving.metrics import Metrics
 from serving.rest import RestServer
 from serving.unreadable import RefuseUnreadable
 
-MAX_MESSAGE = 2**31 - 1
+MAX_MESSAGE_BYTES = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
 SPARE_THREADS = 16  # for requests that are answered at once, beside those that run and wait
 
@@ -50,7 +51,7 @@ class Server:
         rest_port: of REST.
 
     Raises:
-        ValueError: for files that cannot be read.
+        ValueError: for files that cannot be read, and lists of models that make no sense.
         RuntimeError: for ports that cannot be opened.
     """
 
@@ -62,16 +63,21 @@ class Server:
             else config_files.one_model(options.model_name, options.model_base_path)
         )
         self.metrics = Metrics()
-        self.manager = ModelManager(config, options.file_system_poll_wait_seconds, options.enable_model_warmup)
-        self._batcher = None
-        if options.enable_batching:
-            file = options.batching_parameters_file
-            self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
-        self.core = ServerCore(self.manager, Admission(options.max_running, options.max_waiting), self._batcher)
+        try:
+            self.manager = ModelManager(config, options.file_system_poll_wait_seconds, options.enable_model_warmup)
+        except ServingError as error:
+            raise ValueError(error.message) from None
         self._tls = config_files.read_tls(options.ssl_config_file) if options.ssl_config_file else None
         self._metrics_path = (
             config_files.read_monitoring(options.monitoring_config_file) if options.monitoring_config_file else None
         )
+        admission = Admission(options.max_running, options.max_waiting)
+        self._batcher = None
+        if options.enable_batching:
+            # After all that may fail: its threads run from now on.
+            file = options.batching_parameters_file
+            self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
+        self.core = ServerCore(self.manager, admission, self._batcher)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
         self._health: Any = None
@@ -85,7 +91,8 @@ class Server:
             wait_for_models: an event that ends the wait for models of which no version is there yet.
 
         Raises:
-            RuntimeError: if a model cannot be loaded, or a port not opened.
+            RuntimeError: if a model cannot be loaded or is not there and never looked for again, or a port cannot be
+                opened.
         """
         self.manager.start()
         told = ""
@@ -94,6 +101,11 @@ class Server:
             if failures:
                 raise RuntimeError("; ".join(f"{name} cannot be loaded: {why}" for name, why in failures.items()))
             missing = "; ".join(map(self.manager.why_missing, self.manager.missing()))
+            if self.options.file_system_poll_wait_seconds <= 0:
+                raise RuntimeError(
+                    f"{missing}. The server looks only once: --file_system_poll_wait_seconds must be above 0 for it to "
+                    f"wait. Received: {self.options.file_system_poll_wait_seconds:g}"
+                )
             if missing != told:
                 log.warning("Waiting: %s", missing)
             told = missing
@@ -115,8 +127,8 @@ class Server:
         options = self.options
         threads = options.max_running + options.max_waiting + SPARE_THREADS
         arguments: list[tuple[str, Any]] = [
-            ("grpc.max_receive_message_length", MAX_MESSAGE),
-            ("grpc.max_send_message_length", MAX_MESSAGE),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
             ("grpc.so_reuseport", 0),
             *flags.channel_arguments(options.grpc_channel_arguments),
         ]

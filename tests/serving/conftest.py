@@ -92,7 +92,10 @@ class Connection:
 @contextlib.contextmanager
 def running(base: Path | None, **options):
     """A server in this process, and a connection to it."""
-    settings = {"port": -1, "rest_api_port": -1, "model_name": "rbm", "file_system_poll_wait_seconds": 0.1}
+    settings = {
+        **{"port": -1, "rest_api_port": -1, "model_name": "rbm", "file_system_poll_wait_seconds": 0.1},
+        "enable_model_warmup": False,  # seven requests at each load, which few tests are about
+    }
     if base is not None:
         settings["model_base_path"] = str(base)
     server = Server(Options(**{**settings, **options}))

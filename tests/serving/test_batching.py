@@ -1,6 +1,7 @@
 """Batches: joined, padded, split; nobody suffers from somebody else's mistake."""
 
 import threading
+import time
 
 import grpc
 import numpy as np
@@ -11,14 +12,24 @@ from serving.errors import ServingError, invalid
 
 
 class Echo:
-    """A model that answers each row with its own number, and remembers the sizes of its batches."""
+    """A model that answers each row with its own number, and remembers its batches: their sizes, its users then."""
 
     def __init__(self):
         self.sizes, self.go = [], threading.Event()
         self.started = threading.Semaphore(0)
+        self.users, self.users_then, self.lock = 0, [], threading.Lock()
+
+    def acquire(self):
+        with self.lock:
+            self.users += 1
+
+    def release(self):
+        with self.lock:
+            self.users -= 1
 
     def run(self, feeds, fetches, deadline=None):
         (x,) = feeds.values()
+        self.users_then.append(self.users)
         self.started.release()
         assert self.go.wait(30)
         self.sizes.append(len(x))
@@ -117,11 +128,36 @@ def test_a_bad_request_fails_alone():
     assert failed == [[-1.0]]
     assert model.sizes[1] == 5
     batcher.stop()
+    assert model.users == 0
+
+
+def test_a_model_is_in_use_until_its_rows_are_done():
+    """Also when those who asked have given up: at their deadline, or because an earlier part failed."""
+    model, results = Echo(), []
+    batcher = Batcher(
+        BatchingParameters(
+            max_batch_size=4, num_batch_threads=1, enable_large_batch_splitting=True, max_execution_batch_size=1
+        )
+    )
+    runs = ask(batcher, model, [1.0], results, deadline=time.monotonic() + 1.0)
+    assert model.started.acquire(timeout=30)
+    waits = ask(batcher, model, [2.0], results, deadline=time.monotonic() + 0.2)
+    for thread in (runs, waits):
+        thread.join()
+    assert [answer.code for _, answer in results] == [grpc.StatusCode.DEADLINE_EXCEEDED] * 2
+    assert model.users == 2
+    split = ask(batcher, model, [-1.0, 3.0, 4.0], results)
+    waiting(batcher, 4)
+    assert model.users == 5
+    model.go.set()
+    split.join()
+    assert "a negative number" in results[2][1].message
+    batcher.stop()
+    assert model.users_then == [1, 3, 2, 1]  # the second request was too late to be run
+    assert model.users == 0
 
 
 def test_full_queues_and_deadlines():
-    import time
-
     model, results = Echo(), []
     batcher = Batcher(BatchingParameters(max_batch_size=2, max_enqueued_batches=2, num_batch_threads=1))
     threads = [ask(batcher, model, [100.0], results)]

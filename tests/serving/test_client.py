@@ -4,18 +4,21 @@ import asyncio
 import os
 import subprocess
 import sys
+from concurrent import futures
 
 import grpc
 import keras
 import numpy as np
 import pytest
 from matplotlib import image
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 import serving
 from serving import client as client_module
 from serving import commands
 from serving.client import AsyncSamplerClient, SamplerClient, row_seeds
 from serving.commands import write_sheet
+from serving.tensors import to_proto
 from tests.serving.conftest import N_H, N_V, running
 from tests.tf_wcd.served import signatures, small_rbm
 from tf_wcd.export.saved_model import read_facts
@@ -94,6 +97,33 @@ def test_asyncio(connection, client):
     np.testing.assert_array_equal(moved, client.gibbs(samples[0], 3, seed=1))
     np.testing.assert_array_equal(held, samples[0])
     assert status[1] == "AVAILABLE"
+
+
+class Wide(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """A service whose answers have 8 MB, twice of what gRPC's clients take unless told otherwise."""
+
+    def Predict(self, request, context):  # noqa: N802 - gRPC's name
+        response = predict_pb2.PredictResponse()
+        response.outputs["hidden"].CopyFrom(to_proto(np.ones([1, 2**21], "float32")))
+        return response
+
+
+def test_answers_of_any_size_are_taken():
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Wide(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+
+    async def ask():
+        async with AsyncSamplerClient(address, timeout=10) as client:
+            return await client.encode(np.zeros([1, 2]))
+
+    try:
+        with SamplerClient(address, timeout=10) as client:
+            assert client.encode(np.zeros([1, 2])).shape == (1, 2**21)
+        assert asyncio.run(ask()).shape == (1, 2**21)
+    finally:
+        server.stop(None).wait()
 
 
 class Unreliable:

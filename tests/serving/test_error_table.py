@@ -253,6 +253,8 @@ GOOD = {"inputs": {key: value.tolist() for key, value in GIBBS.items()}, "signat
             'Serving signature name: "x" not found',
         ),
         ("POST", PREDICT, {**GOOD, "signature_name": 3}, 400, "'signature_name' key must be a string"),
+        ("POST", PREDICT, {**GOOD, "signature_name": "\ud800"}, 400, r"is invalid. Received: '\ud800'"),
+        ("POST", PREDICT, b'{"signature_name": "\xed\xa0\x80"}', 400, "surrogate pair in string is invalid"),
         ("POST", PREDICT, {"instances": [1], "inputs": [1]}, 400, "only one of"),
         ("POST", PREDICT, {"signature_name": "sample"}, 400, "Missing 'inputs' or 'instances' key"),
         ("POST", PREDICT, {"instances": []}, 400, "No values in 'instances' array"),

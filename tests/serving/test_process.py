@@ -1,5 +1,7 @@
 """The server as a process: flags, signals, health, metrics."""
 
+import http.client
+import json
 import signal
 import subprocess
 import sys
@@ -11,10 +13,17 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow_serving.config import model_server_config_pb2
 
 from serving import SamplerClient
+from serving.admission import Admission
+from serving.core import ServerCore
+from serving.manager import ModelManager
 from serving.memory import give_back_large_blocks
-from serving.options import channel_arguments, model_server_arguments, parse
+from serving.metrics import Metrics
+from serving.options import Options, channel_arguments, model_server_arguments, parse
+from serving.rest import RestServer
+from serving.server import Server
 from tests.serving.conftest import N_V, Connection, running
 from tests.serving.processes import ENVIRONMENT, free_port, serving_process
 from trainers import cli
@@ -124,9 +133,57 @@ def test_errors_at_the_start(base, tmp_path, capsys, monkeypatch):
     assert "Exactly one of" in fails("--port=-1")
     (tmp_path / "bad.config").write_text("nonsense {")
     assert "bad.config cannot be read" in fails(f"--model_config_file={tmp_path}/bad.config")
+    model = 'config { name: "a" base_path: "/a" }'
+    for models, text in (
+        (2 * model, "wcd serve: Illegal to list a model more than once: ['a']"),
+        (model.replace("}", 'model_platform: "x" }'), "wcd serve: The platform of a model must be 'tensorflow'"),
+    ):
+        (tmp_path / "models.config").write_text(f"model_config_list {{ {models} }}")
+        assert text in fails(f"--model_config_file={tmp_path}/models.config")
     (tmp_path / "corrupt" / "1").mkdir(parents=True)
     assert "cannot be loaded" in fails(f"--model_base_path={tmp_path}/corrupt")
     assert "not on the PATH" in fails("--engine=tensorflow_model_server", f"--model_base_path={base}")
+
+
+def test_a_server_that_looks_once_does_not_wait_for_models(tmp_path):
+    options = Options(port=-1, model_name="rbm", model_base_path=f"{tmp_path}/rbm", file_system_poll_wait_seconds=0)
+    server = Server(options)
+    end = threading.Event()
+    end.set()  # so that a server that waits does not wait for ever
+    with pytest.raises(RuntimeError, match=r"rbm has no folder .*/rbm yet.* only once.* Received: 0"):
+        server.start(end)
+    server.stop()
+
+
+def test_files_that_cannot_be_read_leave_no_threads(tmp_path):
+    (tmp_path / "bad.config").write_text("nonsense {")
+
+    def batching():
+        return {thread for thread in threading.enumerate() if thread.name.startswith("batch-")}
+
+    before = batching()
+    for name in ("ssl_config_file", "monitoring_config_file", "batching_parameters_file"):
+        with pytest.raises(ValueError, match=r"bad.config cannot be read"):
+            Server(Options(model_base_path="m", enable_batching=True, **{name: f"{tmp_path}/bad.config"}))
+    assert not batching() - before
+
+
+def test_connections_that_are_still_open_are_refused_after_the_end():
+    core = ServerCore(ModelManager(model_server_config_pb2.ModelServerConfig()), Admission(1, 1))
+    rest = RestServer(core, Metrics(), ("127.0.0.1", 0))
+    rest.start()
+    connection = http.client.HTTPConnection("127.0.0.1", rest.port, timeout=30)
+
+    def ask():
+        connection.request("POST", "/v1/models/rbm:predict", "{}")
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())["error"], response.will_close
+
+    status, _, closes = ask()
+    assert (status, closes) == (404, False)
+    rest.stop(1.0)
+    assert ask() == (503, "The server is shutting down", True)
+    connection.close()
 
 
 def test_a_port_that_is_taken(base):

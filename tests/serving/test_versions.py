@@ -7,9 +7,9 @@ import time
 import grpc
 import numpy as np
 import pytest
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_management_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_management_pb2, model_pb2
 
-from serving import publish
+from serving import config_files, manager, publish
 from serving.publish import versions_in
 from tests.serving.conftest import N_H, N_V, put, running
 from tests.tf_wcd.served import small_rbm
@@ -173,7 +173,7 @@ def test_a_new_version_replaces_the_old_one_and_a_corrupt_one_does_not(library, 
 def test_a_warm_up_request_that_fails_makes_the_load_fail(library, base):
     from tf_wcd.export.warmup import write_warmup
 
-    with running(base) as connection:
+    with running(base, enable_model_warmup=True) as connection:
         aside = base / ".2"
         shutil.copytree(library[1], aside)
         write_warmup(aside / "assets.extra", {"sample": {"seed": np.zeros([1, 1], "int64")}})
@@ -191,6 +191,43 @@ def test_a_model_that_is_in_use_is_unloaded_afterwards(library, base):
         eventually(lambda: version_used(connection) == 2)
         assert under_way.result().model_spec.version.value in (1, 2)
         eventually(lambda: (1, "END") in states(connection))
+
+
+def test_a_version_that_is_loaded_anew_stays_available(tmp_path, monkeypatch):
+    """Its old copy may still answer its last request then, and ends later; the status is that of the new one."""
+
+    class Loaded:
+        name, unused = "rbm", threading.Event()
+
+        def __init__(self, *_):
+            pass
+
+        def close_when_unused(self, timeout):
+            return self.unused.wait(timeout)
+
+    def state():
+        ((_, status),) = models.status(model_pb2.ModelSpec(name="rbm"))
+        return manager.State.State.Name(status.state)
+
+    def wait_for_unloading():
+        Loaded.unused.set()
+        for thread in threading.enumerate():
+            if thread.name == "unload":
+                thread.join(30)
+
+    monkeypatch.setattr(manager, "Servable", Loaded)
+    (tmp_path / "rbm" / "1").mkdir(parents=True)
+    models = manager.ModelManager(config_files.one_model("rbm", str(tmp_path / "rbm")), poll_seconds=0)
+    models.start()
+    models._unload(models._models["rbm"], 1)
+    assert state() == "UNLOADING"
+    models.reconcile()
+    wait_for_unloading()
+    assert state() == "AVAILABLE"
+    models._unload(models._models["rbm"], 1)
+    wait_for_unloading()
+    assert state() == "END"
+    models.stop()
 
 
 def reload(connection, text):
