@@ -20,6 +20,12 @@ import tf_wcd
 collect_ignore = ["tests/bounds_smoke.py"]
 
 
+def pytest_collection_finish():
+    """What is imported stays: collections of what tests leave behind need not look at all of TensorFlow each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Compiling with XLA takes most of a small test's time, so only tests marked `xla` or `slow` do so.
@@ -36,9 +42,19 @@ def _names_for_docstrings(doctest_namespace):
     doctest_namespace.update(keras=keras, np=np, tf=tf, tf_wcd=tf_wcd)
 
 
+@pytest.fixture
+def names_as_before():
+    """For code that adds to what the library knows by name: pages and examples do."""
+    tables = tf_wcd.datasets.SMALL, tf_wcd.datasets.IMAGES, tf_wcd.NegativePhase.by_name
+    copies = [dict(table) for table in tables]
+    yield
+    for table, copy in zip(tables, copies, strict=True):
+        table.clear()
+        table.update(copy)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _free_memory():
     """Compiled programs of models that are gone live on in reference cycles until they are collected."""
     yield
-    keras.utils.clear_session(free_memory=True)
-    gc.collect()
+    keras.utils.clear_session(free_memory=True)  # it collects

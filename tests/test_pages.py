@@ -8,8 +8,6 @@ import pytest
 from absl import flags
 
 from serving import options
-from tf_wcd import datasets
-from tf_wcd.negative_phases import NegativePhase
 from trainers import cli
 
 ROOT = Path(__file__).parents[1]
@@ -27,19 +25,8 @@ def name(path):
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
-@pytest.fixture
-def _as_before():
-    """Pages add to what the library knows by name."""
-    tables = datasets.SMALL, datasets.IMAGES, NegativePhase.by_name
-    copies = [dict(table) for table in tables]
-    yield
-    for table, copy in zip(tables, copies, strict=True):
-        table.clear()
-        table.update(copy)
-
-
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
-@pytest.mark.usefixtures("_as_before")
+@pytest.mark.usefixtures("names_as_before")
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TF_WCD_DATA", raising=False)

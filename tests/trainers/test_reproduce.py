@@ -64,6 +64,7 @@ def test_generalisation_measures_the_whole_target(tmp_path, miniature):
         generalisation.train_group = monkey
 
 
+@pytest.mark.xla
 def test_exact_gradient_beats_the_papers_best_on_bars_and_stripes(tmp_path, monkeypatch):
     monkeypatch.setitem(best.UPDATES, 9, 20_000)
     monkeypatch.setattr(best, "VARIANCES", (1.0,))
@@ -97,12 +98,12 @@ def letters(monkeypatch):
 
 
 def test_image_runs_are_chosen_trained_and_evaluated(tmp_path, letters):
-    methods = ("PCD", "WPCD, ESS >= 50%")
+    methods = ("WPCD, ESS >= 50%",)
     assert large_sets.run_large_sets(tmp_path, ["ocr_letters"], methods) == 0
     records = Records(tmp_path / "runs.jsonl").read()
     assert [record["settings"]["method"] for record in records] == list(methods)
     chosen = Records(tmp_path / "selection" / "ocr_letters.jsonl").read()
-    assert [r["settings"]["epochs"] for r in chosen] == [4, 4, 8, 8] * 2, "both rates, then the better ones for longer"
+    assert [r["settings"]["epochs"] for r in chosen] == [4, 4, 8, 8], "both rates, then the better ones for longer"
     for record in records:
         mine = {
             r["settings"]["learning_rate"]: r["parzen"]
@@ -113,10 +114,10 @@ def test_image_runs_are_chosen_trained_and_evaluated(tmp_path, letters):
         low, high = record["annealed"]["test"]
         assert low - 1 <= record["annealed"]["test_estimate"] <= high + 1
         assert record["parzen"]["values"][1] > record["parzen"]["values"][0] - 5
-    assert records[1]["ess"][-1][1] >= 0.5 - 1e-3
-    assert len(list((tmp_path / "figures").glob("*.png"))) == 4
+    assert records[0]["ess"][-1][1] >= 0.5 - 1e-3
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 2
     assert large_sets.run_large_sets(tmp_path, ["ocr_letters"], methods) == 0
-    assert len(Records(tmp_path / "runs.jsonl").read()) == 2, "nothing runs again"
+    assert len(Records(tmp_path / "runs.jsonl").read()) == 1, "nothing runs again"
 
 
 def test_one_image_run_in_a_new_folder(tmp_path, letters):
@@ -206,7 +207,7 @@ def test_killed_reproduction_goes_on(tmp_path):
     command = [sys.executable, "-m", "trainers.cli", "reproduce", "--stage=best", "--problems=BS09", "--jobs=1"]
     command += [f"--out={tmp_path}"]
     code = (
-        "import sys, trainers.best as b, trainers.checkpoints as c; b.UPDATES[9] = 3000; b.LOOKS = 300;"
+        "import sys, trainers.best as b, trainers.checkpoints as c; b.UPDATES[9] = 600; b.LOOKS = 60;"
         "c.SECONDS_BETWEEN_CHECKPOINTS = 0.0; from trainers.cli import main; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, *command[3:]]
@@ -222,4 +223,4 @@ def test_killed_reproduction_goes_on(tmp_path):
     assert subprocess.run(command, capture_output=True, timeout=300).returncode == 0
     records = [json.loads(line) for line in (tmp_path / "small" / "best" / "BS09.jsonl").read_text().splitlines()]
     assert len(records) == 6
-    assert records[0]["looks"] == 300
+    assert records[0]["looks"] == 60
