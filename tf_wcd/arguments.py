@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 
 
@@ -26,6 +27,24 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
     if not is_integer(value) or value < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
     return int(value)
+
+
+def check_variable_dtype(policy: keras.DTypePolicy) -> None:
+    """Raises ValueError for variables of fewer than 32 bits: free energies, sums over all units, overflow in them.
+
+    Example:
+
+    >>> check_variable_dtype(keras.DTypePolicy("mixed_bfloat16"))  # its variables are float32
+    >>> check_variable_dtype(keras.DTypePolicy("bfloat16"))
+    Traceback (most recent call last):
+    ValueError: Variables must be float32 or float64: use the policy 'mixed_bfloat16'. Received: dtype='bfloat16'
+    """
+    dtype = policy.variable_dtype
+    if dtype not in ("float32", "float64"):
+        mixed = dtype if dtype == "bfloat16" else "float16"
+        raise ValueError(
+            f"Variables must be float32 or float64: use the policy 'mixed_{mixed}'. Received: dtype={policy.name!r}"
+        )
 
 
 def check_seed(seed: Any) -> int | None:

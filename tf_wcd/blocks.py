@@ -109,22 +109,53 @@ def row_batches(x: np.ndarray, y: np.ndarray, blocks: Callable[[], Iterator[np.n
     return tf.data.Dataset.from_generator(batches, output_signature=spec).prefetch(2)
 
 
-def stacked_dataset(dataset: tf.data.Dataset, updates_per_block: int) -> tf.data.Dataset:
-    """Batches ``(x, weights)`` of one size stacked into blocks, as many as memory allows, fetched ahead."""
+def stacked_dataset(
+    dataset: tf.data.Dataset, updates_per_block: int, batch_size: int, updates_per_epoch: int | None = None
+) -> tf.data.Dataset:
+    """Batches ``(x, weights)`` stacked into blocks ``(x, weights, updates)``, as large as memory allows, fetched ahead.
+
+    Every epoch begins with a new block, see `index_blocks`. Batches of different sizes are in blocks of their own. A
+    block with fewer updates than the others is filled up to their shape, for which the training is compiled already;
+    ``updates`` says how many it has.
+
+    Args:
+        dataset: the batches.
+        updates_per_block: most updates in a block.
+        batch_size: examples in the first batch; others may be smaller.
+        updates_per_epoch: updates after which an epoch ends; ``None`` if it ends with the data set.
+    """
     x_spec = dataset.element_spec[0]
-    row_bytes = x_spec.shape[1] * x_spec.dtype.size
+    batch_bytes = max(1, batch_size * x_spec.shape[1] * x_spec.dtype.size)
+    most = max(1, min(updates_per_block, MAX_STACK_BYTES // batch_bytes, updates_per_epoch or updates_per_block))
+    epoch = updates_per_epoch or most
+    blocks = -(-epoch // most)
 
-    def group(x: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-        # Groups left over at the end come in the order of their keys: larger batches first, as they came.
-        return -tf.shape(x, out_type=tf.int64)[0]
+    def block_of(update: tf.Tensor, _: Any) -> tf.Tensor:
+        return update // epoch * blocks + update % epoch // most
 
-    def window(key: tf.Tensor) -> tf.Tensor:
-        return tf.clip_by_value(MAX_STACK_BYTES // tf.maximum(row_bytes * -key, 1), 1, updates_per_block)
+    def size_of(block: tf.Tensor) -> tf.Tensor:
+        return tf.minimum(tf.constant(most, tf.int64), epoch - block % blocks * most)
+
+    def rows_of(_: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        # Groups come in the order of their keys: larger batches first, as they came.
+        return -tf.shape(batch[0], out_type=tf.int64)[0]
 
     plain = tf.autograph.experimental.do_not_convert
-    return dataset.group_by_window(
-        plain(group), plain(lambda _, same: same.batch(updates_per_block)), window_size_func=plain(window)
-    ).prefetch(2)
+
+    def stack(_: tf.Tensor, same_block: tf.data.Dataset) -> tf.data.Dataset:
+        if x_spec.shape[0] is not None:
+            return same_block.batch(most)
+        return same_block.group_by_window(plain(rows_of), plain(lambda _, same: same.batch(most)), window_size=most)
+
+    def fill_up(numbers: tf.Tensor, batches: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        updates = tf.size(numbers)
+        x, weights = (tf.pad(a, [[0, most - updates], *[[0, 0]] * (a.shape.rank - 1)]) for a in batches)
+        return tf.ensure_shape(x, [most, *x.shape[1:]]), tf.ensure_shape(weights, [most, *weights.shape[1:]]), updates
+
+    if most == 1:  # quicker than windows of one
+        return dataset.map(plain(lambda x, weights: (x[None], weights[None], 1))).prefetch(2)
+    windows = dataset.enumerate().group_by_window(plain(block_of), plain(stack), window_size_func=plain(size_of))
+    return windows.map(plain(fill_up)).prefetch(2)
 
 
 def automatic_updates_per_call(updates_per_epoch: int | None, flops_per_update: float) -> int:
@@ -156,7 +187,8 @@ class BlockRunner:
         updates_per_call: updates at each call.
         updates_per_epoch: updates in a Keras epoch; ``None`` if the length of the data set is not known.
         blocks: starts an iterator over the blocks, with a new one at the beginning of each epoch; asked at the first
-            update, when callbacks have restored what they restore. ``None`` if Keras' own iterator yields them.
+            update, when callbacks have restored what they restore. ``None`` if Keras' own iterator yields them, each
+            with the number of its updates behind it.
     """
 
     def __init__(
@@ -189,12 +221,11 @@ class BlockRunner:
         while done < quota:
             if self._start == self._length:
                 try:
-                    self._block = next(self._source)
+                    self._next_block()
                 except StopIteration:
                     if done:
                         break
                     raise
-                self._start, self._length = 0, int(tf.nest.flatten(self._block)[0].shape[0])
             stop = min(self._length, self._start + quota - done)
             logs = self._run(self._block, tf.constant(self._start), tf.constant(stop))
             done += stop - self._start
@@ -203,6 +234,13 @@ class BlockRunner:
             self._left_in_epoch -= done
             if self._left_in_epoch == 0:
                 self._left_in_epoch = self._updates_per_epoch
-                if self._blocks is not None:
-                    self._start = self._length  # the next epoch begins with a block of its own
+                self._start = self._length  # the next epoch begins with a block of its own
         return logs
+
+    def _next_block(self) -> None:
+        if self._blocks is None:
+            *self._block, length = next(self._source)
+            self._start, self._length = 0, int(length)
+        else:
+            self._block = next(self._source)
+            self._start, self._length = 0, int(self._block.shape[0])

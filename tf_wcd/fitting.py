@@ -48,7 +48,8 @@ class FittingModel(ContrastiveModel):
             x: an array ``[examples, visible units]``, a `tf.data.Dataset` of batches, a `keras.utils.PyDataset` or a
                 generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``; labels ``y`` are ignored.
             y: ignored, so that labelled data can be passed as they are.
-            batch_size: examples in a batch of an array, 32 if not given, at most all.
+            batch_size: examples in a batch of an array, 32 if not given, at most all. Validation data in arrays come in
+                batches of the same size, unless ``validation_batch_size`` says otherwise.
             sample_weight: weight of each example of an array: the target probabilities if the examples are distinct
                 states. They are rescaled to mean one. Weights in a data set are taken as given.
             steps_per_epoch: updates in an epoch. With it, arrays are reshuffled and repeated without end;
@@ -70,7 +71,8 @@ class FittingModel(ContrastiveModel):
         if not self.trainable:
             raise ValueError("There is nothing to train: set `trainable` to True. Received: trainable=False")
         self._first_update = FirstUpdate()
-        callbacks = _with_ours(callbacks, self, [DivergenceGuard(), self._first_update])
+        guard = DivergenceGuard(before_others=bool(callbacks))
+        callbacks = _with_ours(callbacks, self, [guard, self._first_update])
         common = dict(epochs=epochs, verbose=verbose, callbacks=callbacks, initial_epoch=initial_epoch, **kwargs)
 
         if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset, Iterator)):
@@ -93,12 +95,15 @@ class FittingModel(ContrastiveModel):
                     f"Received: {validation_split} of {len(x)} examples"
                 )
             split = int(len(x) * (1 - validation_split))
+            for part, own in (("training", weights[:split]), ("validation", weights[split:])):
+                data_checks.check_sample_weight(own, len(own), f"sample_weight of the {part} part")
             validation_data = (x[split:], None, weights[split:])
             x, weights = x[:split], weights[:split]
         weights = weights / weights.mean()
         self.data_means = (weights.astype(x.dtype) @ x / len(x)).astype("float64")
         common["validation_data"] = self._check_validation(validation_data)
         batch_size = min(batch_size or 32, len(x))
+        _validate_in_batches(common, batch_size)
         self._prepare(x.shape[1], batch_size)
         updates = steps_per_epoch or -(-len(x) // batch_size)
 
@@ -134,7 +139,7 @@ class FittingModel(ContrastiveModel):
     ) -> keras.callbacks.History:
         """Trains from a data set, a `PyDataset` or a generator."""
         if isinstance(x, keras.utils.PyDataset):
-            self._prepare_like(x[0], remember_means=True)
+            _validate_in_batches(common, self._prepare_like(x[0]))
             return super().fit(
                 data_checks.CheckedPyDataset(x, self._check_batch),
                 steps_per_epoch=steps_per_epoch,
@@ -145,7 +150,7 @@ class FittingModel(ContrastiveModel):
             first = next(x, None)
             if first is None:
                 raise ValueError("The generator is empty: at least one batch is needed.")
-            self._prepare_like(first, remember_means=True)
+            _validate_in_batches(common, self._prepare_like(first))
             source = data_checks.checked_generator(itertools.chain([first], x), self._check_batch)
             return super().fit(source, steps_per_epoch=steps_per_epoch, shuffle=False, **common)
 
@@ -153,7 +158,8 @@ class FittingModel(ContrastiveModel):
         if first is None:
             raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
         with _readable_errors():
-            rows = self._prepare_like(first, remember_means=True)
+            rows = self._prepare_like(first)
+        _validate_in_batches(common, rows)
         checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
         known = int(checked.cardinality())
         updates = steps_per_epoch or (known if known > 0 else None)
@@ -162,7 +168,7 @@ class FittingModel(ContrastiveModel):
                 checked = checked.repeat()
             return self._fit_replicas(checked, updates, common)
         per_call = self._updates_per_call(updates, rows)
-        dataset = blocks.stacked_dataset(checked, per_call)
+        dataset = blocks.stacked_dataset(checked, per_call, rows, updates)
         if updates is not None and steps_per_epoch is None:
             # Keras counts the elements of what it is given: tell it the number of updates instead, pass by pass.
             dataset = dataset.repeat()
@@ -209,16 +215,16 @@ class FittingModel(ContrastiveModel):
             first = next(iter(x.take(1)), None)
             if first is None:
                 raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
-            self._prepare_like(first)
+            self._prepare_evaluation(*_shape_like(first))
             checked = data_checks.check_dataset(x, self.machine().visible, self.num_visible, self.variable_dtype)
             x = checked.map(_as_triple)
         elif isinstance(x, keras.utils.PyDataset):
-            self._prepare_like(x[0])
+            self._prepare_evaluation(*_shape_like(x[0]))
             x = data_checks.CheckedPyDataset(x, self._check_batch)
         else:
             x, weights = self._check_arrays(x, sample_weight)
             rows = min(batch_size or 32, len(x))
-            self._prepare(x.shape[1], rows)
+            self._prepare_evaluation(rows, x.shape[1])
             arrays = {"sample_weight": weights.astype(self.variable_dtype), "batch_size": rows}
         executions, self.steps_per_execution = self.steps_per_execution, 1
         try:
@@ -255,18 +261,13 @@ class FittingModel(ContrastiveModel):
         x, checked = self._check_arrays(x, weights)
         return x, None, checked.astype(self.variable_dtype)
 
-    def _prepare_like(self, data: Any, remember_means: bool = False) -> int:
-        """Prepares for batches like this one; returns the number of its examples."""
+    def _prepare_like(self, data: Any) -> int:
+        """Prepares for batches like this one, and remembers its means; returns the number of its examples."""
+        rows, width = _shape_like(data)
+        self._prepare(width, rows)
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        if isinstance(x, (dict, tuple, list)) or len(x.shape) != 2:
-            shape = getattr(x, "shape", type(x).__name__)
-            raise ValueError(
-                f"Batches must have the shape [examples, visible units]; batch the data set first. Received: {shape}"
-            )
-        self._prepare(int(x.shape[1]), int(x.shape[0]))
-        if remember_means:
-            self.data_means = np.asarray(x, "float64").mean(0)
-        return int(x.shape[0])
+        self.data_means = np.asarray(x, "float64").mean(0)
+        return rows
 
     def prepare(self, batch_size: int) -> None:
         """Makes every variable that training needs on a built model: the optimizer's, and persistent chains."""
@@ -275,16 +276,25 @@ class FittingModel(ContrastiveModel):
     def _prepare(self, width: int, batch_size: int) -> None:
         """Makes every variable that training needs, before anything is compiled."""
         with self.distribute_strategy.scope():
-            if not self.built:
-                self.build((None, width))
-            if width != self.num_visible:
-                raise ValueError(
-                    f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
-                )
-            self.negative_phase.validate(self.machine())
+            self._build_for(width)
             self.build_phase_state(batch_size)
             if self.compiled and not self.optimizer.built:
                 self.optimizer.build(self.trainable_variables)
+
+    def _prepare_evaluation(self, batch_size: int, width: int) -> None:
+        """Makes the parameters, but nothing that training alone needs: how many chains there are is left to `fit`."""
+        with self.distribute_strategy.scope():
+            self._build_for(width)
+        self.evaluation_rows = batch_size
+
+    def _build_for(self, width: int) -> None:
+        if not self.built:
+            self.build((None, width))
+        if width != self.num_visible:
+            raise ValueError(
+                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: {width} columns"
+            )
+        self.negative_phase.validate(self.machine())
 
 
 class FirstUpdate(keras.callbacks.Callback):
@@ -315,6 +325,23 @@ def _with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Ca
         callback.set_model(model)
     whole.callbacks[:] = [*ours, before, *others, behind]
     return whole
+
+
+def _validate_in_batches(arguments: dict[str, Any], batch_size: int) -> None:
+    """Lets `fit` validate in batches as large as those of training: weights within a batch depend on its size."""
+    if arguments.get("validation_batch_size") is None:
+        arguments["validation_batch_size"] = batch_size
+
+
+def _shape_like(data: Any) -> tuple[int, int]:
+    """Numbers of examples and of visible units of a batch."""
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+    if isinstance(x, (dict, tuple, list)) or len(x.shape) != 2:
+        shape = getattr(x, "shape", type(x).__name__)
+        raise ValueError(
+            f"Batches must have the shape [examples, visible units]; batch the data set first. Received: {shape}"
+        )
+    return int(x.shape[0]), int(x.shape[1])
 
 
 @tf.autograph.experimental.do_not_convert

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import data_checks, negative_phases, replicas
-from tf_wcd.arguments import check_integer, check_seed
+from tf_wcd.arguments import check_integer, check_seed, check_variable_dtype
 from tf_wcd.fitting import FittingModel
 from tf_wcd.gradient import Gradient, Offsets
 from tf_wcd.machine import Machine
@@ -86,6 +86,7 @@ class RBMLayer(FittingModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_variable_dtype(self.dtype_policy)
         if not 0 <= centering_rate <= 1:
             raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
         self.units = check_integer("units", units)
@@ -219,14 +220,23 @@ class RBMLayer(FittingModel):
 
     def build_phase_state(self, batch_size: int) -> None:
         """Makes the state of the negative phase the first time that it is needed."""
+        if not self.phase_variables.built:
+            self.phase_variables.start(self._first_state(batch_size))
+
+    def evaluation_state(self, batch_size: int) -> State:
+        """The state of the negative phase to measure with; before training, one of its own that is not kept."""
         if self.phase_variables.built:
-            return
+            return self.phase_state()
+        return {name: replicas.own_rows(value) for name, value in self._first_state(batch_size).items()}
+
+    def _first_state(self, batch_size: int) -> State:
+        """The state before the first update, all rows counted."""
         # A key of its own: whether there is state or not, the first update draws the same numbers.
         key = key_of(self.seed_generator.state, purpose=0xC4A1)
         # By default each replica has as many chains as examples; the last one may have fewer of these.
         replicas_in_sync = self.distribute_strategy.num_replicas_in_sync
         rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
-        self.phase_variables.start(self.negative_phase.initial_state(self.machine(), rows, key))
+        return self.negative_phase.initial_state(self.machine(), rows, key)
 
     def start_at_means(self, x: Any) -> None:
         """Sets the visible bias to that of units without weights that have the means of the data.

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tf_wcd.evaluation.exact import check_single
 from tf_wcd.machine import Machine, static_shape
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class BlockGibbs(tfp.mcmc.TransitionKernel):
 
     def __init__(self, rbm: RBMLayer, inverse_temperatures: Any = None, name: str = "block_gibbs") -> None:
         rbm.machine()  # an unbuilt layer is an error now, not at the first step
+        check_single(rbm)
         if inverse_temperatures is not None:
             inverse_temperatures = check_inverse_temperatures(inverse_temperatures)
         self._parameters = {"rbm": rbm, "inverse_temperatures": inverse_temperatures, "name": name}
@@ -200,6 +202,7 @@ def replica_exchange(
     >>> x.shape, h.shape
     (TensorShape([20, 4, 5]), TensorShape([20, 4, 3]))
     """
+    check_single(rbm)
     betas = check_inverse_temperatures(inverse_temperatures)
     if betas[0] != 1:
         raise ValueError(

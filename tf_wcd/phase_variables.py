@@ -76,8 +76,8 @@ class PhaseVariables(keras.layers.Layer):
         shapes = self.shapes()
         if len(store.keys()) != len(shapes):
             raise ValueError(
-                f"The file has {len(store.keys())} arrays of chains, and the layer {len(shapes)}: train the layer, or "
-                "load the whole model, first."
+                f"The layer has {len(shapes)} arrays of chains: load the whole model, or the weights of a layer with "
+                f"as many. Received: a file with {len(store.keys())} arrays"
             )
         for number, (name, variable) in enumerate(self.by_name.items()):
             value = np.asarray(store[str(number)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[flo
         axes: where to draw.
         curves: name of each run, with its updates and their KL.
     """
-    for color, (name, (updates, kl)) in zip(COLORS, curves.items(), strict=False):
+    for color, (name, (updates, kl)) in zip(itertools.cycle(COLORS), curves.items(), strict=False):
         axes.plot(updates, kl, color=color, label=name, linewidth=1.5)
     axes.set(xlabel="updates", ylabel="KL(target || model), nats", yscale="log", title="Divergence along training")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -60,7 +61,8 @@ def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> No
         zorder=3,
     )
     size = 1.5 if many else 4.5
-    for color, marker, (name, values) in zip(COLORS, "os^Dv*", models.items(), strict=False):
+    styles = zip(itertools.cycle(COLORS), itertools.cycle("os^Dv*"), strict=False)
+    for (color, marker), (name, values) in zip(styles, models.items(), strict=False):
         axes.plot(place, np.asarray(values)[order], marker, color=color, label=name, markersize=size, alpha=0.85)
     axes.set(xlabel="state", ylabel="probability", title="Probability of each state")
     axes.set_ylim(bottom=0)

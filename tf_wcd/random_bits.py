@@ -77,7 +77,7 @@ def uniform(
     (one) never (always) happens, whatever the field that it comes from.
 
     Args:
-        key: uint32 [2]: the state of a `keras.random.SeedGenerator`, say.
+        key: uint32 [2]: from `key_of`, say, which makes it of the state of a `keras.random.SeedGenerator`.
         draw: number of the draw, below 2**32: each draw under one key has a number of its own.
         shape: shape of the result; its entries may be scalar tensors. At most 2**31 elements.
         dtype: floating type of the result; the resolution is that of float32.

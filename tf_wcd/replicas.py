@@ -73,6 +73,15 @@ def own_part(rows: tf.Tensor) -> tf.Tensor:
     return rows[tf.distribute.get_replica_context().replica_id_in_sync_group :: count()]
 
 
+def own_rows(value: tf.Tensor) -> tf.Tensor:
+    """This replica's rows (the last axis but one) of a state that all replicas divide evenly among themselves."""
+    if count() == 1 or value.shape.rank < 2:
+        return value
+    rows = share_of_rows(value.shape[-2], tf.distribute.get_strategy(), "Persistent chains")
+    first = tf.distribute.get_replica_context().replica_id_in_sync_group * rows
+    return value[..., first : first + rows, :]
+
+
 def for_logs(value: tf.Tensor) -> tf.Tensor:
     """A scalar that a training step returns: Keras averages those of several workers along an axis, which it needs."""
     if count() > 1 and several_workers(tf.distribute.get_strategy()):
@@ -133,11 +142,10 @@ def spread(value: Any, variable: keras.Variable, strategy: tf.distribute.Strateg
     if strategy.num_replicas_in_sync == 1 or len(variable.shape) < 2:
         variable.assign(value)
         return
-    value, rows = tf.convert_to_tensor(value), variable.shape[-2]
+    value = tf.convert_to_tensor(value)
 
     def assign() -> None:
-        first = tf.distribute.get_replica_context().replica_id_in_sync_group * rows
-        variable.value.assign(tf.cast(value[..., first : first + rows, :], variable.dtype))
+        variable.value.assign(tf.cast(own_rows(value), variable.dtype))
 
     tf.function(lambda: strategy.run(assign), autograph=False)()
 

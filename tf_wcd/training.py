@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_wcd import blocks, replicas, xla
 from tf_wcd.gradient import Gradient, phase_difference
-from tf_wcd.machine import Machine
+from tf_wcd.machine import Machine, static_shape
 from tf_wcd.negative_phases import Batch, Points, State
 from tf_wcd.random_bits import key_of
 from tf_wcd.weights import effective_sample_size
@@ -35,7 +35,42 @@ class CompiledFunctions:
         self.sample: Any = None
 
 
-class ContrastiveModel(keras.Model):
+class MeasuredModel(keras.Model):
+    """A Keras model with the metrics of two phases, which can be measured before there are any persistent chains."""
+
+    evaluation_rows: int | None = None  # examples in a batch of the last `evaluate`
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._measures = [keras.metrics.Mean(name=name) for name in ("loss", "reconstruction_error", "ess")]
+        self._tested_with: Any = None
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return self._measures
+
+    def _record(self, measured: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
+        for metric, value in zip(self._measures, measured, strict=True):
+            metric.update_state(value)
+        return {metric.name: replicas.for_logs(metric.result()) for metric in self._measures}
+
+    def has_phase_state(self) -> bool:
+        """Whether training has made the state of the negative phase."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `has_phase_state`.")
+
+    def rows_of_evaluation(self, visible: tf.Tensor) -> Any:
+        """Examples in a batch of all replicas, as far as they are known: those of `evaluate`, or of this batch."""
+        return self.evaluation_rows or static_shape(tf.convert_to_tensor(visible))[0] * replicas.count()
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Compiles `test_step` again where it would do otherwise now: once there are chains, it reads them."""
+        state = self.has_phase_state()
+        present = state, None if state else self.evaluation_rows
+        super().make_test_function(force or present != self._tested_with)
+        self._tested_with = present
+
+
+class ContrastiveModel(MeasuredModel):
     """A Keras model whose gradient is the difference of a positive and a negative phase.
 
     Subclasses provide the parameters (`machine`), the negative phase with its state, and `descend`, which applies a
@@ -51,16 +86,14 @@ class ContrastiveModel(keras.Model):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._measures = [keras.metrics.Mean(name=name) for name in ("loss", "reconstruction_error", "ess")]
         self._resident: blocks.ResidentData | None = None
         self._runner: blocks.BlockRunner | None = None
         self.train_function: Any = None
         self._compiled = CompiledFunctions()
         self._compile_arguments: dict[str, Any] = {}
 
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        return self._measures
+    def has_phase_state(self) -> bool:
+        return bool(self.phase_variables.built)
 
     # Compilation
 
@@ -168,12 +201,8 @@ class ContrastiveModel(keras.Model):
         visible, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         # A key that training never uses, so that an evaluation in between does not change what training does next.
         key = replicas.own_key(key_of(self.seed_generator.state, purpose=0x5EED))
-        return self._record(self.measure(self.phases(visible, sample_weight, self.phase_state(), key)))
-
-    def _record(self, measured: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
-        for metric, value in zip(self._measures, measured, strict=True):
-            metric.update_state(value)
-        return {metric.name: replicas.for_logs(metric.result()) for metric in self._measures}
+        state = self.evaluation_state(self.rows_of_evaluation(visible))
+        return self._record(self.measure(self.phases(visible, sample_weight, state, key)))
 
     # Many updates in one call
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from tf_wcd import replicas
 from tf_wcd.machine import Machine
 
+HALVINGS = 16  # of the interval in which the power of tempered weights lies
+
 
 def model_log_weights(machine: Machine, visible: tf.Tensor, hidden_field: tf.Tensor | None = None) -> tf.Tensor:
     """log softmax(-F): the model's probability of each point relative to the whole set, in which Z cancels.
@@ -37,7 +39,7 @@ def effective_sample_size(log_weights: tf.Tensor) -> tf.Tensor:
     return tf.exp(-replicas.log_total(2.0 * log_weights))
 
 
-def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: int = 16) -> tf.Tensor:
+def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float) -> tf.Tensor:
     """Weights w**b, normalised, with the largest b in [0, 1] that keeps the effective sample size at a minimum.
 
     b = 1 leaves the weights as they are and b = 0 makes them equal, so this holds a middle between a weighted and an
@@ -46,7 +48,6 @@ def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: i
     Args:
         log_weights: ``[..., M]`` normalised log-weights.
         minimum_ess: the effective sample size to keep, as a fraction of M, from 0 (no tempering) to 1 (equal weights).
-        halvings: of the interval in which b lies.
 
     Returns:
         ``[..., M]`` normalised log-weights.
@@ -57,11 +58,11 @@ def tempered_log_weights(log_weights: tf.Tensor, minimum_ess: float, halvings: i
     >>> round(float(effective_sample_size(tempered)), 3)
     2.0
     """
-    power = tempering_power(replicas.gather(log_weights), minimum_ess, halvings)
+    power = tempering_power(replicas.gather(log_weights), minimum_ess)
     return replicas.normalise(power[..., None] * log_weights)
 
 
-def tempering_power(log_weights: tf.Tensor, minimum_ess: float, halvings: int = 16) -> tf.Tensor:
+def tempering_power(log_weights: tf.Tensor, minimum_ess: float) -> tf.Tensor:
     """The power b of `tempered_log_weights`, ``[...]``."""
     count = tf.cast(tf.shape(log_weights)[-1], log_weights.dtype)
     goal = minimum_ess * count
@@ -77,7 +78,7 @@ def tempering_power(log_weights: tf.Tensor, minimum_ess: float, halvings: int = 
 
     enough = tf.exp(-tf.reduce_logsumexp(2.0 * log_weights, axis=-1)) >= goal
     one = tf.ones_like(log_weights[..., 0])
-    _, low, _ = tf.while_loop(lambda i, *_: i < halvings, halve, [tf.constant(0), 0.0 * one, one])
+    _, low, _ = tf.while_loop(lambda i, *_: i < HALVINGS, halve, [tf.constant(0), 0.0 * one, one])
     return tf.where(enough, one, low)
 
 

@@ -66,7 +66,10 @@ def stream(folder):
 
 
 def stack(folder):
-    """Layer by layer, with labels on top, each layer fed with samples of the one below."""
+    """Layer by layer, with labels on top, each layer fed with samples of the one below.
+
+    The five updates of an epoch are no multiple of the three of a call.
+    """
     dbn = tf_wcd.DBN(
         [
             tf_wcd.RBMLayer(6, negative_phase="wpcd", seed=1, name="one"),
@@ -77,7 +80,8 @@ def stack(folder):
         name="dbn",
     )
     for rbm in dbn.rbms:
-        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False)  # quicker to compile
+        # Without XLA, which takes longer to compile.
+        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), steps_per_execution=3, jit_compile=False)
     epochs = (FIRST_LAYER, EPOCHS - FIRST_LAYER)
     labels = np.arange(70) % 3
     dbn.pretrain(X, labels, epochs=epochs, batch_size=16, inputs="samples", callbacks=callbacks(folder), verbose=0)

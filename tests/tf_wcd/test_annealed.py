@@ -296,6 +296,7 @@ def mnist():
         return [(archive[name] > 127).astype("float32").reshape(-1, 784) for name in ("x_train", "x_test")]
 
 
+@pytest.mark.slow
 def test_sixteen_hidden_units_on_mnist():
     """Exact and annealed test log-likelihood of a trained model agree within the stated error."""
     train, test = mnist()

@@ -19,8 +19,9 @@ def with_value(value, at=(7, 2)):
     return x
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rbm():
+    """One for all: each test sees to it that its own call leaves the model as it was."""
     rbm = bf.make_rbm(bf.random_parameters(4, 3), negative_phase="wpcd", seed=0)
     rbm.compile(bf.sgd(0.1), jit_compile=False)
     rbm.fit(GOOD, batch_size=10, verbose=0)
@@ -176,6 +177,17 @@ def test_bad_arguments_of_the_layer(arguments, message):
 )
 def test_bad_arguments_of_fit(rbm, arguments, message):
     unchanged(rbm, lambda: rbm.fit(GOOD, verbose=0, **arguments), message)
+
+
+@pytest.mark.parametrize(("part", "rows"), [("training", slice(0, 15)), ("validation", slice(15, 20))])
+def test_parts_without_weight(rbm, part, rows):
+    weights = np.ones(20)
+    weights[rows] = 0
+    unchanged(
+        rbm,
+        lambda: rbm.fit(GOOD, sample_weight=weights, validation_split=0.25, verbose=0),
+        rf"`sample_weight of the {part} part` is zero for every example.*Received: {rows.stop - rows.start} zeros",
+    )
 
 
 def test_fit_before_compile():

@@ -16,7 +16,7 @@ X = (RNG.uniform(size=(60, 8)) < np.linspace(0.1, 0.9, 8)).astype("float32")
 Y = RNG.integers(0, 3, 60)
 
 
-def small(labels=0, phase="pcd", **kwargs):
+def small(labels=0, phase="pcd", compile_with=None, **kwargs):
     top = tf_wcd.units.Labelled("bernoulli", labels) if labels else "bernoulli"
     dbn = tf_wcd.DBN(
         [
@@ -25,7 +25,8 @@ def small(labels=0, phase="pcd", **kwargs):
         ]
     )
     for rbm in dbn.rbms:
-        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False)  # quicker to compile
+        # Without XLA, which takes longer to compile.
+        rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False, **(compile_with or {}))
     return dbn
 
 
@@ -104,6 +105,17 @@ def test_a_run_that_was_stopped_saved_and_loaded_goes_on_as_if_it_had_not(inputs
     for mine, theirs in zip(dbn.rbms, whole.rbms, strict=True):
         assert_same_variables(mine, theirs)
     assert histories[0].history == {}
+
+
+def test_a_resumed_run_logs_the_same_where_calls_do_not_divide_the_epoch():
+    """Three updates in an epoch, two in a call: metrics are those of the last update of each call."""
+    arguments = {"steps_per_execution": 2, "run_eagerly": True}
+    whole = small(compile_with=arguments).pretrain(X, epochs=(3, 1), batch_size=25, verbose=0)
+    dbn = small(compile_with=arguments)
+    parts = [dbn.pretrain(X, epochs=epochs, batch_size=25, verbose=0) for epochs in ((1, 0), (3, 1))]
+    for layer in range(2):
+        for name, values in whole[layer].history.items():
+            assert [v for part in parts for v in part[layer].history.get(name, [])] == values
 
 
 def test_after_an_interruption_the_same_call_goes_on(tmp_path):
@@ -235,7 +247,7 @@ def test_bad_arguments_before_any_training():
         (None, r"pass `y`. Received: y=None"),
         (Y + 1, r"0 .. 2. Received: 1 to 3"),
         (Y[:5], r"60 class numbers.*Received: shape \(5,\)"),
-        (np.full((60, 3), 0.5), r"sum 1 in each row"),
+        (np.full((60, 3), 0.5), r"sum 1 in each row. Received: \[0.5, 0.5, 0.5\] in row 0"),
     ):
         with pytest.raises(ValueError, match=message):
             labelled.pretrain(X, y, callbacks=Never(), verbose=0)
@@ -248,5 +260,5 @@ def test_bad_arguments_before_any_training():
     with pytest.raises(ValueError, match=r"8 columns.*Received: shape \(60, 7\)"):
         dbn.pretrain(X[:, :7], callbacks=Never(), verbose=0)
     dbn.untie()
-    with pytest.raises(ValueError, match=r"Pre-train before `fit`"):
+    with pytest.raises(ValueError, match=r"Pre-train before `fit`. Received: a DBN"):
         dbn.pretrain(X, callbacks=Never(), verbose=0)

@@ -50,6 +50,21 @@ def test_the_model_goes_back_to_the_last_good_moment_and_no_later_callback_sees_
     rbm.fit(X, batch_size=20, epochs=1, verbose=0)
 
 
+def test_no_callback_sees_what_the_last_update_of_an_epoch_has_done(tmp_path, monkeypatch):
+    """The loss is measured before that update, and the epoch is over before it would be time for a look."""
+    monkeypatch.setattr(tf_wcd.divergence, "SECONDS_BETWEEN_LOOKS", 1e9)
+    rbm = gaussian(0.001)
+    high = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: rbm.optimizer.learning_rate.assign(np.inf if epoch == 2 else 0.001)
+    )
+    save = keras.callbacks.ModelCheckpoint(tmp_path / "rbm.keras")
+    with pytest.raises(tf_wcd.DivergenceError):
+        rbm.fit(X, batch_size=200, epochs=5, callbacks=[high, save], verbose=0)
+    saved = keras.models.load_model(tmp_path / "rbm.keras")
+    assert int(saved.optimizer.iterations) == 2
+    assert all(np.isfinite(variable.numpy()).all() for variable in saved.variables)
+
+
 def test_a_model_that_was_restored_goes_back_to_what_was_restored(tmp_path):
     backup = keras.callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
     good = gaussian(0.001)

@@ -113,6 +113,8 @@ def test_what_evaluates_one_model_says_so():
         lambda: tf_wcd.evaluation.log_likelihood(together, x),
         lambda: tf_wcd.evaluation.annealed_log_partition(together),
         lambda: tf_wcd.evaluation.pseudo_log_likelihood(together, x),
+        lambda: tf_wcd.mcmc.BlockGibbs(together),
+        lambda: tf_wcd.mcmc.replica_exchange(together, [1.0, 0.5]),
     ):
         with pytest.raises(ValueError, match=r"ensemble.member\(index\).*Received: an ensemble of 3 members"):
             call()

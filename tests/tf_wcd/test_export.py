@@ -310,7 +310,7 @@ def test_what_cannot_be_exported(tmp_path):
         small_rbm().export(tmp_path)
     ensemble = tf_wcd.RBMEnsemble(3, count=2)
     ensemble.build((None, 4))
-    with pytest.raises(ValueError, match="member"):
+    with pytest.raises(ValueError, match=r"ensemble.member.*Received: an ensemble of 2 members"):
         ensemble.export(tmp_path / "m")
     broken = small_rbm()
     broken.hidden_bias.assign([1, 2, np.nan, 4])

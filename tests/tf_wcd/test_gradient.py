@@ -23,7 +23,7 @@ def data(unit: str) -> np.ndarray:
 def one_step(rbm, x, weights, lr=1.0):
     """Change of the parameters in one step of SGD through `train_on_batch`, which takes weights as they are."""
     before = bf.parameters_of(rbm)
-    rbm.compile(bf.sgd(lr))
+    rbm.compile(bf.sgd(lr), run_eagerly=True)  # compiled steps: `test_a_step_of_fit_applies_that_gradient`
     rbm.train_on_batch(x, sample_weight=weights)
     return bf.difference(bf.parameters_of(rbm), before)
 
@@ -101,8 +101,10 @@ def flatten(p) -> np.ndarray:
     return np.concatenate([np.ravel(v) for v in p])
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("phase", ["cd", "wcd", "pcd", "wpcd"])
+@pytest.mark.parametrize(
+    ("pair", "phase"),
+    [(PAIRS[2], phase) for phase in ("cd", "wcd", "pcd", "wpcd")] + [(pair, "wcd") for pair in PAIRS[:2]],
+)
 def test_expected_step_equals_the_enumeration(pair, phase):
     p = bf.random_parameters(3, 2)
     rbm = bf.make_rbm(p, *pair, negative_phase=phase, seed=3)
@@ -117,8 +119,10 @@ def test_expected_step_equals_the_enumeration(pair, phase):
     assert np.all(np.abs(mean - truth) < 4 * error + 1e-6)
 
 
-@pytest.mark.parametrize("phase", ["cd", "wcd", "pcd", "wpcd", "exact"])
-@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize(
+    ("phase", "centered"),
+    [("cd", False), ("wcd", True), ("pcd", False), ("wpcd", True), ("exact", False), ("exact", True)],
+)
 def test_a_step_of_fit_applies_that_gradient(phase, centered):
     """`fit` with SGD at rate 1 moves the parameters by minus `phase_difference` under the update's own key."""
     p = bf.random_parameters(3, 2)

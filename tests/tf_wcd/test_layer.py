@@ -81,15 +81,47 @@ def test_evaluation_changes_nothing():
 
 
 @pytest.mark.parametrize("phase", PHASES)
+def test_evaluation_before_training_changes_nothing(phase):
+    """Least of all the number of chains, which is that of the first batch of training."""
+    rbm = small(negative_phase=phase)
+    rbm.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False)
+    before = rbm.evaluate(X, batch_size=7, return_dict=True, verbose=0)
+    assert rbm.evaluate(X, batch_size=7, return_dict=True, verbose=0) == before
+    assert all(np.isfinite(value) for value in before.values())
+    assert rbm.chain_variables == {}
+    rbm.fit(X, batch_size=20, epochs=2, verbose=0)
+    plain = trained(negative_phase=phase)
+    assert_same_variables(rbm, plain)
+    # From now on it measures with the chains of the training.
+    after = [model.evaluate(X, batch_size=20, return_dict=True, verbose=0) for model in (rbm, plain)]
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize(("rows", "eagerly"), [(1, True), (60, False)])
+def test_what_is_measured_before_training_is_what_training_starts_from(rows, eagerly):
+    def measured(call):
+        rbm = small(negative_phase="pcd")
+        rbm.compile("sgd", jit_compile=False, run_eagerly=eagerly)
+        rbm.build((None, 8))
+        return call(rbm)
+
+    def prepared(rbm):
+        rbm.prepare(batch_size=rows)
+        return rbm.evaluate(X[:rows], batch_size=rows, verbose=0)
+
+    expected = measured(prepared)
+    np.testing.assert_allclose(measured(lambda rbm: rbm.evaluate(X[:rows], batch_size=rows, verbose=0)), expected)
+    np.testing.assert_allclose(measured(lambda rbm: rbm.test_on_batch(X[:rows])), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("phase", PHASES)
 def test_same_seed_same_result(phase):
     first = trained(negative_phase=phase)
     assert_same_variables(first, trained(negative_phase=phase))
     assert (first.kernel.numpy() != trained(negative_phase=phase, seed=2).kernel.numpy()).any()
 
 
-@pytest.mark.parametrize(
-    ("phase", "centered"), [("cd", False), ("wcd", True), ("pcd", False), ("wpcd", True), ("exact", False)]
-)
+@pytest.mark.parametrize(("phase", "centered"), [("wcd", True), ("pcd", False), ("wpcd", True), ("exact", False)])
 def test_a_reloaded_model_goes_on_as_if_it_had_never_been_saved(phase, centered, tmp_path):
     rbm = trained(negative_phase=phase, centered=centered)
     rbm.save(tmp_path / "rbm.keras")
@@ -195,6 +227,22 @@ def test_precision_policies(policy, phase):
     start.build((None, 8))
     moved = [np.linalg.norm(m.visible_bias.numpy() - start.visible_bias.numpy()) for m in (rbm, plain)]
     assert moved[0] == pytest.approx(moved[1], rel=0.3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_variables_are_refused(dtype):
+    for model in (small, lambda dtype: tf_wcd.DBN([small()], dtype=dtype)):
+        with pytest.raises(ValueError, match=rf"use the policy 'mixed_{dtype}'. Received: dtype='{dtype}'"):
+            model(dtype=dtype)
+
+
+def test_a_layer_with_chains_wants_a_file_with_chains(tmp_path):
+    rbm = small(negative_phase="pcd")
+    rbm.build((None, 8))
+    rbm.save_weights(tmp_path / "rbm.weights.h5")
+    rbm.prepare(batch_size=4)
+    with pytest.raises(ValueError, match=r"The layer has 2 arrays of chains.*Received: a file with 0 arrays"):
+        rbm.load_weights(tmp_path / "rbm.weights.h5")
 
 
 def test_a_users_own_negative_phase():

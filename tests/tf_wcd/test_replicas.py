@@ -79,6 +79,18 @@ def test_replicas_draw_their_own_numbers_and_the_same_again(results):
     np.testing.assert_array_equal(results["draws a"], results["draws b"])
 
 
+def test_evaluation_before_training(results):
+    loss, error, size = results["draws measured"]
+    assert np.isfinite(loss)
+    assert 0.2 < error < 0.3  # of ones that are predicted to be one half
+    assert size == pytest.approx(1)  # of chains of equal weight, all replicas counted
+
+
+def test_the_up_down_algorithm_refuses_replicas(results):
+    assert len(results["up-down messages"]) == 2
+    assert all(message.endswith("Received: a strategy of 2 replicas") for message in results["up-down messages"])
+
+
 def test_all_chains_are_saved_and_spread_again(results):
     np.testing.assert_array_equal(results["draws loaded"], results["draws b"])
     assert np.any(results["draws one"] != results["draws loaded"])

@@ -104,6 +104,40 @@ def test_training_raises_the_likelihood():
     assert logs["reconstruction_error"] == pytest.approx(history["reconstruction_error"][-1], abs=0.05)
 
 
+@pytest.mark.parametrize(("labels", "phase"), [(0, "wcd"), (3, "pcd")])
+def test_evaluation_before_training_changes_nothing(labels, phase):
+    x = np.random.default_rng(0).integers(0, 2, (20, 5)).astype("float32")
+    y = np.arange(20) % 3 if labels else None
+
+    def fitted(evaluate):
+        dbn = de.make_dbn((5, 4, 3), labels=labels, negative_phase=phase)
+        dbn.compile("sgd", run_eagerly=True)  # quicker than compiling so few steps
+        logs = dbn.evaluate(x, y, batch_size=7, return_dict=True, verbose=0) if evaluate else {}
+        assert all(np.isfinite(value) for value in logs.values())
+        assert not dbn.untied
+        dbn.fit(x, y, batch_size=10, shuffle=False, verbose=0)
+        return dbn, dbn.evaluate(x, y, batch_size=10, return_dict=True, verbose=0)
+
+    (one, measured), (other, expected) = fitted(True), fitted(False)
+    assert measured == expected
+    for mine, theirs in zip(one.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_tied_weights_measure_as_their_untied_copies():
+    x = np.random.default_rng(0).integers(0, 2, (20, 5)).astype("float32")
+    dbn = de.make_dbn((5, 4, 4, 3), negative_phase="pcd")
+    dbn.compile("sgd", jit_compile=False)
+    tied, samples = dbn.evaluate(x, verbose=0), dbn.sample(5, gibbs_steps=2, seed=0)
+    dbn.untie()
+    np.testing.assert_allclose(dbn.evaluate(x, verbose=0), tied, rtol=1e-6)
+    np.testing.assert_array_equal(dbn.sample(5, gibbs_steps=2, seed=0), samples)
+    # Both look at the copies from now on, though they were compiled before.
+    dbn.generative.kernels[0].assign_add(np.full((5, 4), 9.0))
+    assert dbn.evaluate(x, return_dict=True, verbose=0)["reconstruction_error"] != pytest.approx(tied[1], rel=0.01)
+    assert np.any(dbn.sample(5, gibbs_steps=2, seed=0) != samples)
+
+
 def test_same_seed_same_result_from_arrays_and_data_sets():
     x = np.random.default_rng(0).integers(0, 2, (40, 5)).astype("float32")
     y = np.arange(40) % 3
@@ -123,7 +157,7 @@ def test_sample_weights_count_in_proportion(labels):
 
     def kernel(x, sample_weight=None):
         dbn = de.make_dbn((5, 4, 3), labels=labels)
-        dbn.compile(keras.optimizers.SGD(0.5), jit_compile=False)
+        dbn.compile(keras.optimizers.SGD(0.5), run_eagerly=True)  # compiled ones: the tests above
         y = np.arange(len(x)) % 3 if labels else None
         dbn.fit(x, y, batch_size=20, sample_weight=sample_weight, shuffle=False, verbose=0)
         return dbn.generative.kernels[0].numpy()

@@ -113,6 +113,9 @@ def own_draws(strategy, folder):
         with strategy.scope():
             rbm = tf_wcd.RBMLayer(40, negative_phase=PCD(chains=8), seed=5)
             rbm.compile(sgd(0.0))
+        if run == "b":  # an evaluation before training has a share of its own chains on each replica, and leaves none
+            results["draws measured"] = rbm.evaluate(np.ones((16, 30)), batch_size=16, verbose=0)
+            assert rbm.chain_variables == {}
         rbm.fit(np.ones((16, 30)), batch_size=8, verbose=0)
         results[f"draws {run}"] = rbm.chain_states()["visible"]
     rbm.save(f"{folder}/two.keras")
@@ -153,6 +156,20 @@ def stack(strategy):
     return {f"parameter {i} {v.name}": v.numpy() for i, rbm in enumerate(rbms) for v in rbm.trainable_variables}
 
 
+def up_down(strategy):
+    """What the up-down algorithm says of several replicas."""
+    with strategy.scope():
+        dbn = tf_wcd.DBN([tf_wcd.RBMLayer(4), tf_wcd.RBMLayer(3)])
+        dbn.compile("sgd")
+    messages = []
+    for call in (dbn.fit, dbn.evaluate):
+        try:
+            call(data({}), verbose=0)
+        except ValueError as error:
+            messages.append(str(error))
+    return {"up-down messages": messages}
+
+
 def main(path, part):
     tf.get_logger().setLevel("ERROR")
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -168,7 +185,7 @@ def main(path, part):
     if part == "more":
         results |= divergence(two)
     else:
-        results |= own_draws(two, path.rpartition("/")[0])
+        results |= own_draws(two, path.rpartition("/")[0]) | up_down(two)
     np.savez(path, **results)
 
 

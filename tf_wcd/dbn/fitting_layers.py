@@ -9,6 +9,7 @@ from typing import Any
 from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.layer import RBMLayer
 from tf_wcd.units import Labelled
+from tf_wcd.units.labelled import number_of_labels
 
 
 def check_layers(layers: Any) -> list[RBMLayer]:
@@ -35,13 +36,8 @@ def check_layers(layers: Any) -> list[RBMLayer]:
 def widths_of(layers: Sequence[RBMLayer], width: int) -> list[int]:
     """Number of visible units of each layer, where the data have the given width (without labels)."""
     widths = [width, *(layer.units for layer in layers[:-1])]
-    widths[-1] += labels_of(layers[-1])
+    widths[-1] += number_of_labels(layers[-1].visible_unit)
     return widths
-
-
-def labels_of(top: RBMLayer) -> int:
-    """Number of labels joined to a layer; 0 without labels."""
-    return top.visible_unit.classes if isinstance(top.visible_unit, Labelled) else 0
 
 
 def _check_pair(number: int, below: RBMLayer, above: RBMLayer) -> None:
@@ -54,9 +50,10 @@ def _check_pair(number: int, below: RBMLayer, above: RBMLayer) -> None:
             f"Received: {below.hidden_unit.name!r} hidden units in {below.name!r} and {kind!r} visible units in "
             f"{above.name!r}"
         )
-    expected = below.units + labels_of(above)
+    classes = number_of_labels(unit)
+    expected = below.units + classes
     if above.built and above.num_visible != expected:
-        labels = f" and {labels_of(above)} labels" if labels_of(above) else ""
+        labels = f" and {classes} labels" if classes else ""
         raise ValueError(
             f"A layer has one visible unit for each hidden unit of the layer below it: {here}. "
             f"Received: {below.units} hidden units in {below.name!r}{labels}, and {above.num_visible} visible units in "

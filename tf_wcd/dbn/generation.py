@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from tf_wcd import data_checks
 from tf_wcd.arguments import check_integer
-from tf_wcd.dbn.passes import Downward, keyed_uniforms, number_of_labels, pass_down, pass_up, run_top
+from tf_wcd.dbn.passes import Downward, keyed_uniforms, pass_down, pass_up, run_top
 from tf_wcd.dbn.streams import one_hot
 from tf_wcd.gibbs import random_visible
 from tf_wcd.machine import Machine
 from tf_wcd.random_bits import subkey
+from tf_wcd.units.labelled import number_of_labels
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -42,7 +43,7 @@ def generate(
         key: uint32 [2].
     """
     chains = run_top(top, visible, held, steps, keyed_uniforms(subkey(key, _TOP)))
-    labels = number_of_labels(top)
+    labels = number_of_labels(top.visible)
     if labels:
         chains = Downward(*(part[:, :-labels] for part in chains))
     return pass_down(below, chains.visible, keyed_uniforms(subkey(key, _DOWN))) if below else chains

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_wcd import data_checks
 from tf_wcd.dbn import networks, pretraining
-from tf_wcd.dbn.fitting_layers import check_layers, labels_of, widths_of
+from tf_wcd.dbn.fitting_layers import check_layers, widths_of
 from tf_wcd.dbn.generation import generate, start_of_top
 from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
 from tf_wcd.dbn.progress import PretrainingCount
@@ -19,8 +19,8 @@ from tf_wcd.dbn.streams import stream_of
 from tf_wcd.dbn.up_down import UpDownModel
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
-from tf_wcd.training import CompiledFunctions
 from tf_wcd.units import Labelled, Unit
+from tf_wcd.units.labelled import number_of_labels
 from tf_wcd.xla import compiled
 
 ROWS_AT_A_TIME = 1000
@@ -63,9 +63,8 @@ class DBN(UpDownModel):
     def __init__(self, layers: Sequence[RBMLayer], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rbms = check_layers(layers)
-        self.classes = labels_of(self.rbms[-1])
+        self.classes = number_of_labels(self.rbms[-1].visible_unit)
         self.progress = PretrainingCount(len(self.rbms), name="pretraining", dtype="float32")
-        self._compiled = CompiledFunctions()
 
     # Structure
 
@@ -124,7 +123,7 @@ class DBN(UpDownModel):
             raise ValueError(f"`layer` must be in 1 .. {len(self.rbms) - 1}. Received: layer={layer!r}")
         below, above = self.rbms[layer - 1], self.rbms[layer]
         kinds = below.visible_unit.name, above.hidden_unit.name
-        if labels_of(above) or below.num_visible != above.units or kinds[0] != kinds[1]:
+        if number_of_labels(above.visible_unit) or below.num_visible != above.units or kinds[0] != kinds[1]:
             raise ValueError(
                 f"The hidden units of {above.name!r} must be as the visible units of {below.name!r}, without labels. "
                 f"Received: {above.units} {kinds[1]!r} and {below.num_visible} {kinds[0]!r} units"
@@ -185,7 +184,7 @@ class DBN(UpDownModel):
         if self.untied:
             raise ValueError(
                 "Up-down training has given the layers generative weights of their own, which pre-training would not "
-                "change. Pre-train before `fit`."
+                "change. Pre-train before `fit`. Received: a DBN that `fit` or `untie` has changed"
             )
         for rbm in self.rbms:
             if not rbm.compiled:

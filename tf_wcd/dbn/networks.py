@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.dbn.fitting_layers import labels_of
 from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
 from tf_wcd.units import Bernoulli, Gaussian, Spin, Unit
+from tf_wcd.units.labelled import number_of_labels
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -80,7 +80,7 @@ def _make_linear(encode: keras.layers.Dense, decode: keras.layers.Dense, unit: U
 def upward(rbm: RBMLayer) -> keras.layers.Dense:
     """E[h | x] of an RBM as an ordinary dense layer with a copy of its weights; labels are left out."""
     kernel = rbm.kernel.numpy()
-    labels = labels_of(rbm)
+    labels = number_of_labels(rbm.visible_unit)
     return _dense(
         kernel[:-labels] if labels else kernel, rbm.hidden_bias.numpy(), rbm.hidden_unit, f"{rbm.name}_up", rbm
     )
@@ -172,7 +172,7 @@ class LabelLogits(keras.layers.Layer):
         return label_log_weights(self.rbm.machine(), tf.cast(inputs, self.rbm.variable_dtype))
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
-        return (*input_shape[:-1], labels_of(self.rbm))
+        return (*input_shape[:-1], number_of_labels(self.rbm.visible_unit))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rbm": keras.saving.serialize_keras_object(self.rbm)}

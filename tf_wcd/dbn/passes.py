@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from tf_wcd.machine import Machine, static_shape
 from tf_wcd.random_bits import uniform
-from tf_wcd.units import Labelled, Unit
+from tf_wcd.units import Unit
+from tf_wcd.units.labelled import number_of_labels
 
 # (number of the draw, field of the units to be drawn) -> uniform numbers of the shape of the field. Every draw of one
 # run has a number of its own, an integer or a scalar tensor.
@@ -58,19 +59,18 @@ def pass_up(machines: Sequence[Machine], visible: tf.Tensor, uniforms: Uniforms 
     return states
 
 
-def pass_down(machines: Sequence[Machine], states: tf.Tensor, uniforms: Uniforms, first_draw: int = 0) -> Downward:
+def pass_down(machines: Sequence[Machine], states: tf.Tensor, uniforms: Uniforms) -> Downward:
     """One pass down from the visible units of the top RBM to the data.
 
     Args:
         machines: the generative machines below the top one, from the bottom; none if the top RBM is all there is.
         states: ``[rows, n]`` states of the top RBM's visible units, without labels.
-        uniforms: draws the states of each layer; the draws are numbered from ``first_draw`` on.
-        first_draw: number of the first draw.
+        uniforms: draws the states of each layer; the draws are numbered from 0 on.
     """
     mean = states
     for number, machine in enumerate(reversed(machines)):
         field = machine.visible_field(states)
-        mean, states = machine.visible.mean(field), draw(machine.visible, field, uniforms, first_draw + number)
+        mean, states = machine.visible.mean(field), draw(machine.visible, field, uniforms, number)
     return Downward(states, mean)
 
 
@@ -106,11 +106,6 @@ def draw(unit: Unit, field: tf.Tensor, uniforms: Uniforms, number: tf.Tensor | i
     return unit.sample(field, uniforms(number, field))
 
 
-def number_of_labels(top: Machine) -> int:
-    """How many of the last visible units of a machine are labels; 0 without labels."""
-    return top.visible.classes if isinstance(top.visible, Labelled) else 0
-
-
 def label_log_weights(top: Machine, states: tf.Tensor) -> tf.Tensor:
     """-F of the given states with each of the labels, ``[rows, classes]``: log-weights of the labels.
 
@@ -125,7 +120,7 @@ def label_log_weights(top: Machine, states: tf.Tensor) -> tf.Tensor:
 
 def top_hidden_mean(top: Machine, states: tf.Tensor) -> tf.Tensor:
     """E[h | states of the visible units] of the top machine; where it has labels, they are summed over."""
-    if not number_of_labels(top):
+    if not number_of_labels(top.visible):
         return top.hidden.mean(top.hidden_field(states))
     fields, _ = _fields_with_labels(top, states)
     weights = tf.nn.softmax(label_log_weights(top, states))
@@ -134,6 +129,6 @@ def top_hidden_mean(top: Machine, states: tf.Tensor) -> tf.Tensor:
 
 def _fields_with_labels(top: Machine, states: tf.Tensor) -> tuple[tf.Tensor, int]:
     """Hidden fields of the states with each label, ``[rows, classes, n_h]``, and the number of labels."""
-    labels = number_of_labels(top)
+    labels = number_of_labels(top.visible)
     without = top.product(states, top.kernel[:-labels]) + top.hidden_bias
     return without[:, None, :] + top.kernel[-labels:], labels

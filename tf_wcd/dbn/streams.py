@@ -193,8 +193,13 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
         labels = labels[:, 0]
     if labels.shape == (rows, classes):
         labels = labels.astype(dtype)
-        if not (labels.min() >= 0 and np.allclose(labels.sum(axis=1), 1.0, atol=1e-4)):
-            raise ValueError("One-hot labels must be at least 0, with the sum 1 in each row. Received: other values")
+        wrong = ~((labels >= 0).all(axis=1) & np.isclose(labels.sum(axis=1), 1.0, atol=1e-4))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(
+                "One-hot labels must be at least 0, with the sum 1 in each row. "
+                f"Received: {labels[row].tolist()} in row {row}"
+            )
         return labels
     if labels.shape != (rows,) or not np.array_equal(labels, labels.astype("int64")):
         raise ValueError(

@@ -13,16 +13,18 @@ import keras
 import tensorflow as tf
 
 from tf_wcd import data_checks, xla
-from tf_wcd.arguments import check_integer
-from tf_wcd.dbn.passes import draw, keyed_uniforms, number_of_labels, pass_up
+from tf_wcd.arguments import check_integer, check_variable_dtype
+from tf_wcd.dbn.passes import draw, keyed_uniforms, pass_up
 from tf_wcd.dbn.streams import one_hot, one_hot_tensor
 from tf_wcd.gradient import phase_difference
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
+from tf_wcd.negative_phases import State
 from tf_wcd.random_bits import key_of, subkey
 from tf_wcd.resume import save_weights_at_once
-from tf_wcd.training import Phases, normalise_sample_weight
+from tf_wcd.training import CompiledFunctions, MeasuredModel, Phases, normalise_sample_weight
 from tf_wcd.units import Unit
+from tf_wcd.units.labelled import number_of_labels
 
 # Purposes of random numbers, each with a key of its own.
 _WAKE, _TOP, _SLEEP = range(3)
@@ -30,7 +32,7 @@ _WAKE, _TOP, _SLEEP = range(3)
 Pairs = list[tuple[tf.Tensor, keras.Variable]]
 
 
-class UpDownModel(keras.Model):
+class UpDownModel(MeasuredModel):
     """A stack of RBMs with generative weights of their own, and the training step of the up-down algorithm.
 
     Metrics: ``loss``, the mean free energy of what arrives at the top RBM minus that of its negative points (it need
@@ -45,12 +47,9 @@ class UpDownModel(keras.Model):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        check_variable_dtype(self.dtype_policy)
         self.generative = GenerativeKernels(name="generative", dtype=self.dtype_policy)
-        self._measures = [keras.metrics.Mean(name=name) for name in ("loss", "reconstruction_error", "ess")]
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        return self._measures
+        self._compiled = CompiledFunctions()
 
     # Generative weights
 
@@ -69,13 +68,19 @@ class UpDownModel(keras.Model):
             self.generative.build([tuple(rbm.kernel.shape) for rbm in self.rbms[:-1]])
             for own, rbm in zip(self.generative.kernels, self.rbms[:-1], strict=True):
                 own.assign(rbm.kernel)
+            self.test_function = self._compiled.sample = None  # what was compiled reads the kernels of the RBMs
+
+    def has_phase_state(self) -> bool:
+        return self.rbms[-1].has_phase_state()
+
+    def _generative_kernels(self) -> list[keras.Variable]:
+        return self.generative.kernels if self.untied else [rbm.kernel for rbm in self.rbms[:-1]]
 
     def generative_machines(self) -> list[Machine]:
         """The layers below the top one as they predict the layer below: with the generative weights."""
         machines = []
-        for number, rbm in enumerate(self.rbms[:-1]):
+        for rbm, kernel in zip(self.rbms, self._generative_kernels(), strict=False):
             machine = rbm.machine()
-            kernel = self.generative.kernels[number] if self.untied else rbm.kernel
             machines.append(
                 Machine(
                     visible=machine.visible,
@@ -131,10 +136,39 @@ class UpDownModel(keras.Model):
         """
         if not self.compiled:
             raise ValueError("Call `compile(optimizer=...)` before `fit`.")
+        self._refuse_replicas()
+        arrays, size = self._bring(x, y, batch_size, sample_weight)
+        self._prepare(size)
+        return super().fit(**arrays, **kwargs)
+
+    def evaluate(
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
+        """Mean of the metrics over data, as `keras.Model.evaluate`. It changes neither the model nor its chains.
+
+        Arguments are those of `fit`. Before `fit` it measures the model that pre-training has left.
+        """
+        self._refuse_replicas()
+        arrays = dict(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight)
+        if not kwargs.get("_use_cached_eval_dataset"):  # else `fit` has the batches of its validation data already
+            arrays, self.evaluation_rows = self._bring(x, y, batch_size, sample_weight)
+            self.rbms[-1].negative_phase.validate(self.rbms[-1].machine())
+        return super().evaluate(**arrays, **kwargs)
+
+    def _refuse_replicas(self) -> None:
+        count = max(model.distribute_strategy.num_replicas_in_sync for model in (self, *self.rbms))
+        if count > 1:
+            raise ValueError(
+                "The up-down algorithm runs on one replica; `pretrain` and `RBMLayer.fit` train on several. "
+                f"Received: a strategy of {count} replicas"
+            )
+
+    def _bring(self, x: Any, y: Any, batch_size: int | None, sample_weight: Any) -> tuple[dict[str, Any], int]:
+        """The data as Keras takes them, checked, and the number of examples in a batch; builds the model for them."""
         if batch_size is not None:
             check_integer("batch_size", batch_size)
-        if isinstance(x, tf.data.Dataset):
-            first = next(iter(x.take(1)), None)
+        if isinstance(x, tf.data.Dataset | keras.utils.PyDataset):
+            first = next(iter(x.take(1)), None) if isinstance(x, tf.data.Dataset) else x[0]
             if first is None:
                 raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
             example, labels, _ = keras.utils.unpack_x_y_sample_weight(first)
@@ -153,8 +187,7 @@ class UpDownModel(keras.Model):
             size = batch_size = min(batch_size or 32, len(x))
         if not self.built:
             self.build((None, int(example.shape[-1])))
-        self._prepare(size)
-        return super().fit(x, y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+        return dict(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight), size
 
     def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
         """As `keras.Model.save_weights`, but that a file that is there already is replaced at once or not at all."""
@@ -190,11 +223,18 @@ class UpDownModel(keras.Model):
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         # A key that training never uses, so that an evaluation in between does not change what training does next.
-        measured, _, _ = self._up_down(data, key_of(self.rbms[-1].seed_generator.state, purpose=0x5EED))
+        top = self.rbms[-1]
+        state = top.evaluation_state(self.rows_of_evaluation(keras.utils.unpack_x_y_sample_weight(data)[0]))
+        measured, _, _ = self._up_down(data, key_of(top.seed_generator.state, purpose=0x5EED), state)
         return self._record(measured)
 
-    def _up_down(self, data: Any, key: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], Pairs, Phases]:
-        """Metrics of one step, the gradients of all weights below the top RBM, and the phases of the top RBM."""
+    def _up_down(
+        self, data: Any, key: tf.Tensor, state: State | None = None
+    ) -> tuple[tuple[tf.Tensor, ...], Pairs, Phases]:
+        """Metrics of one step, the gradients of all weights below the top RBM, and the phases of the top RBM.
+
+        The state is that of the top RBM's negative phase; the one that it keeps if not given.
+        """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         top = self.rbms[-1]
         x = tf.cast(x, top.variable_dtype)
@@ -206,11 +246,12 @@ class UpDownModel(keras.Model):
         wake = pass_up(recognition, x, keyed_uniforms(subkey(key, _WAKE)))
         weights = scale * tf.exp(log_weights)
         pairs: Pairs = []
+        kernels = self._generative_kernels()
         for number, (machine, rbm) in enumerate(zip(generative, self.rbms, strict=False)):
             mean = machine.visible.mean(machine.visible_field(wake[number + 1]))
             surprise = weights[:, None] * (mean - wake[number])
             pairs += [
-                (machine.product(surprise, wake[number + 1], transpose_a=True), self.generative.kernels[number]),
+                (machine.product(surprise, wake[number + 1], transpose_a=True), kernels[number]),
                 (tf.reduce_sum(surprise, axis=0), rbm.visible_bias),
             ]
         joined = wake[-1]
@@ -218,7 +259,8 @@ class UpDownModel(keras.Model):
             joined = tf.concat([joined, one_hot_tensor(y, self.classes, joined.dtype.name)], axis=1)
 
         # The top RBM: its own positive and negative phase.
-        phases = top.phases(joined, sample_weight, top.phase_state(), subkey(key, _TOP))
+        state = top.phase_state() if state is None else state
+        phases = top.phases(joined, sample_weight, state, subkey(key, _TOP))
         measured = top.measure(phases)
         if generative:
             bottom = generative[0]
@@ -228,7 +270,7 @@ class UpDownModel(keras.Model):
 
         # Sleep: down with the generative weights; each layer's states are predicted from those below.
         fantasy = phases.points.visible
-        labels = number_of_labels(phases.machine)
+        labels = number_of_labels(phases.machine.visible)
         fantasy = fantasy[:, :-labels] if labels else fantasy
         part = 1.0 / tf.cast(tf.shape(fantasy)[0], fantasy.dtype)
         uniforms = keyed_uniforms(subkey(key, _SLEEP))
@@ -242,11 +284,6 @@ class UpDownModel(keras.Model):
             ]
             fantasy = dreamt
         return measured, pairs, phases
-
-    def _record(self, measured: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
-        for metric, value in zip(self._measures, measured, strict=True):
-            metric.update_state(value)
-        return {metric.name: metric.result() for metric in self._measures}
 
     @property
     def data_unit(self) -> Unit:

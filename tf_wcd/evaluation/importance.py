@@ -27,8 +27,6 @@ def log_mean_error(log_weights: np.ndarray) -> float:
 
     It is never above 1. Near 1 a single chain has nearly all the weight, and the true error can be far larger.
     """
-    if len(log_weights) < 2:
-        return float("nan")
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.std(ddof=1) / (weights.mean() * np.sqrt(len(weights))))
 

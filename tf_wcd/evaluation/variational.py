@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.data_checks import check_visible
-from tf_wcd.dbn.passes import draw, keyed_uniforms, label_log_weights, number_of_labels
+from tf_wcd.dbn.passes import draw, keyed_uniforms, label_log_weights
 from tf_wcd.dbn.streams import one_hot
 from tf_wcd.enumeration import all_states
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
@@ -28,6 +28,7 @@ from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, log_partition, smalle
 from tf_wcd.machine import Machine
 from tf_wcd.random_bits import key_of, subkey
 from tf_wcd.units import Unit
+from tf_wcd.units.labelled import number_of_labels
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -228,7 +229,7 @@ def _entropy(unit: Unit, field: tf.Tensor) -> tf.Tensor:
 
 def _top_log_weight(top: Machine, states: tf.Tensor, labels: tf.Tensor | None) -> tf.Tensor:
     """Unnormalised log-probability of the top RBM's visible units, with their label or summed over all, ``[rows]``."""
-    if not number_of_labels(top):
+    if not number_of_labels(top.visible):
         return -top.free_energy(states)
     weights = label_log_weights(top, states)
     return tf.reduce_logsumexp(weights, axis=-1) if labels is None else tf.reduce_sum(labels * weights, axis=-1)

@@ -22,6 +22,7 @@ from tf_wcd.export.filled_labels import FilledLabels
 from tf_wcd.machine import Machine
 from tf_wcd.row_random import column_uniform, row_uniform
 from tf_wcd.units import Labelled, Unit
+from tf_wcd.units.labelled import number_of_labels
 
 LANES = 16
 # The coarsest steps of the parameters that single precision may have; chains of models with larger weights run in
@@ -81,7 +82,7 @@ class ExactSumMachine(tf.Module):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
-        self.labels = machine.visible.classes if isinstance(machine.visible, Labelled) else 0
+        self.labels = number_of_labels(machine.visible)
         self.num_visible, self.num_hidden = machine.num_visible - self.labels, machine.num_hidden
         self.visible, self.hidden = self._filled_up(machine.visible), machine.hidden
         self.unit_name = machine.visible.base if isinstance(machine.visible, Labelled) else machine.visible.name

@@ -15,12 +15,12 @@ from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.dbn.passes import number_of_labels
 from tf_wcd.evaluation import exact
 from tf_wcd.export.signatures import ServedModel
 from tf_wcd.export.starts import start_of
 from tf_wcd.export.warmup import write_warmup
 from tf_wcd.machine import Machine
+from tf_wcd.units.labelled import number_of_labels
 from tf_wcd.version import __version__
 
 FACTS = "tf_wcd.json"
@@ -79,12 +79,12 @@ def export_machines(
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
     for lower, upper in itertools.pairwise(machines):
-        if lower.num_hidden != upper.num_visible - number_of_labels(upper):
+        if lower.num_hidden != upper.num_visible - number_of_labels(upper.visible):
             raise ValueError(
                 "Each RBM must have as many visible units as the one below it has hidden units. "
                 f"Received: {lower.num_hidden} hidden units below {upper.num_visible} visible units"
             )
-    labels = number_of_labels(machines[-1])
+    labels = number_of_labels(machines[-1].visible)
     log_partition = None
     if len(machines) == 1 and not labels and exact.smaller_side(machines[0])[1] <= exact.MAX_UNITS:
         log_partition = float(exact.log_partition_of(machines[0]).numpy())

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_wcd.dbn.passes import number_of_labels
 from tf_wcd.enumeration import all_states
 from tf_wcd.evaluation import exact
 from tf_wcd.machine import Machine
 from tf_wcd.units import Labelled
+from tf_wcd.units.labelled import number_of_labels
 
 # All states of so many binary units are listed: 2**16 of them take 1.5 MB.
 MOST_UNITS = 16
@@ -59,7 +59,7 @@ def start_of(given: Any, known_means: np.ndarray | None, machine: Machine) -> St
     """
     if given is None:
         means = _middle(machine) if known_means is None else np.asarray(known_means, "float64")
-        if machine.visible.values is None or number_of_labels(machine) or machine.num_visible > MOST_UNITS:
+        if machine.visible.values is None or number_of_labels(machine.visible) or machine.num_visible > MOST_UNITS:
             return Start("means", means)
         return _exact(machine, means)
     values = np.asarray(given, "float64")
@@ -82,7 +82,7 @@ def _exact(machine: Machine, means: np.ndarray) -> Start:
 
 
 def _middle(machine: Machine) -> np.ndarray:
-    labels = number_of_labels(machine)
+    labels = number_of_labels(machine.visible)
     means = np.full([machine.num_visible], machine.visible.midpoint)
     means[len(means) - labels :] = 1 / max(labels, 1)
     return means
@@ -104,7 +104,7 @@ def _check(values: np.ndarray, given: Any, machine: Machine) -> None:
 
 
 def _check_states(states: np.ndarray, machine: Machine) -> None:
-    labels = number_of_labels(machine)
+    labels = number_of_labels(machine.visible)
     own, label = np.split(states, [machine.num_visible - labels], axis=1)
     unit = machine.visible.base_unit if isinstance(machine.visible, Labelled) else machine.visible
     if unit.values is not None and not np.isin(own, unit.values).all():
@@ -113,5 +113,9 @@ def _check_states(states: np.ndarray, machine: Machine) -> None:
             f"States to start from must be {unit.values[0]:g} or {unit.values[1]:g} for {unit.name!r} visible units "
             f"(grey levels are made black and white first). Received: {strange:g}"
         )
-    if labels and not (np.isin(label, (0, 1)).all() and (label.sum(1) == 1).all()):
-        raise ValueError("Labels of states to start from must be one-hot. Received: rows that are not")
+    wrong = ~(np.isin(label, (0, 1)).all(1) & (label.sum(1) == 1))
+    if labels and wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"Labels of states to start from must be one-hot. Received: {label[row].tolist()} in row {row}"
+        )

@@ -98,3 +98,14 @@ class Labelled(Unit):
 
     def get_config(self) -> dict[str, Any]:
         return {"base": self.base, "classes": self.classes}
+
+
+def number_of_labels(unit: Unit) -> int:
+    """How many of the last units are labels; 0 without labels.
+
+    Example:
+
+    >>> number_of_labels(Labelled("spin", classes=3)), number_of_labels(Spin())
+    (3, 0)
+    """
+    return unit.classes if isinstance(unit, Labelled) else 0
