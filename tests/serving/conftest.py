@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import shutil
+import time
 from pathlib import Path
 
 import grpc
@@ -87,6 +88,14 @@ class Connection:
             return response.status, content if raw else json.loads(content)
         finally:
             connection.close()
+
+
+def eventually(condition, seconds=60.0):
+    """Waits until something is true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
 
 
 @contextlib.contextmanager

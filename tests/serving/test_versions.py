@@ -11,17 +11,10 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from serving import config_files, manager, publish
 from serving.publish import versions_in
-from tests.serving.conftest import N_H, N_V, put, running
+from tests.serving.conftest import N_H, N_V, eventually, put, running
 from tests.tf_wcd.served import small_rbm
 
 X = np.zeros([1, N_V], "float32")
-
-
-def eventually(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def states(connection, name="rbm"):
