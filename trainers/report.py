@@ -21,7 +21,12 @@ class Figure(NamedTuple):
     record: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.mean:.4f} ({self.deviation:.4f})"
+        return f"{_nats(self.mean)} ({_nats(self.deviation)})"
+
+
+def _nats(kl: float) -> str:
+    """Four decimals, as the paper has them, unless they would all be zero."""
+    return f"{kl:.4f}" if kl == 0 or kl >= 5e-5 else f"{kl:.1e}"
 
 
 def figure_of(folder: Path, problem: str, method: str, parameters: str) -> Figure | None:
@@ -204,8 +209,8 @@ def large_section(folder: Path) -> list[str]:
     lines = [
         "## Image sets\n",
         "Parzen log-likelihood of the test images under 10^4 and 10^5 samples; log-likelihoods of the test images by "
-        "AIS (too high on average) and reverse AIS (too low on average); effective sample size at the end as a "
-        "fraction of the chains.\n",
+        "AIS (too high on average) and reverse AIS (too low on average, if its chains start from samples of the model: "
+        "where it is the higher one they did not); effective sample size at the end as a fraction of the chains.\n",
         "| data | method | rate | epochs | Parzen 10^4 | 10^5 | AIS | reverse AIS | ESS | minutes |",
         "|---" * 10 + "|",
     ]

@@ -137,10 +137,11 @@ def train_group(
             f"Runs side by side may differ in their learning rate and variance only. Received: {first} and {different}"
         )
     task = load_task(first.problem, first.fraction)
-    looks = min(looks, first.updates)
-    updates_per_epoch = first.updates // looks
+    # Never fewer updates than asked for, but possibly a few more.
+    updates_per_epoch = -(-first.updates // looks)
+    looks = -(-first.updates // updates_per_epoch)
     kl = KLAlongTraining(task, len(runs))
-    name = fingerprint(runs=[run.as_dict() for run in runs], seed=seed, looks=looks)
+    name = fingerprint(runs=[run.as_dict() for run in runs], seed=seed, looks=looks, each=updates_per_epoch)
     saved = Checkpoints((checkpoints or Path("checkpoints")) / name, kl, plan)
     if not saved.plan.resume:
         saved.remove()

@@ -40,6 +40,13 @@ def test_record_has_the_minimum_of_the_curve_and_its_distribution():
         np.testing.assert_allclose(final, record["final_kl"], rtol=1e-4)
 
 
+def test_no_fewer_updates_than_asked_for():
+    result = small_run.train_group([dataclasses.replace(SHORT, updates=39)], 0, looks=20, verbose=False)
+    assert int(result.ensemble.optimizer.iterations) == 40
+    assert result.records[0]["looks"] == 20
+    assert result.records[0]["curve"][-1][0] == 40
+
+
 def test_runs_of_different_shape_do_not_go_side_by_side():
     with pytest.raises(ValueError, match="learning rate and variance only"):
         small_run.train_group([SHORT, dataclasses.replace(SHORT, hidden=10)], 0, looks=2)
