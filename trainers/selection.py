@@ -1,10 +1,11 @@
 """Choosing the parameters of a method on a small problem, by the lowest KL along a run.
 
 The grid is the paper's. Successive halving makes it affordable: all settings get a short run, the better ones a longer
-one, and the best a run of full length; a linearly falling rate falls to zero at the end of each. A setting that goes on
-enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is longer: the same
-way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that what suits a short
-run goes too far in a long one.) The full grid runs every setting at full length.
+one, and the best a run of full length; a linearly falling rate falls to zero at the end of each. An unweighted setting
+that goes on enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is
+longer: the same way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that
+what suits a short run goes too far in a long one.) Weighted settings are run with several seeds instead, and it is the
+mean that counts. The full grid runs every setting at full length.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class Rung(NamedTuple):
 HALVING = (Rung(1 / 16, None), Rung(1 / 4, 8), Rung(1.0, 2))
 # Ten Gibbs steps cost several times as much: their last round is left out, and their grid is coarser.
 HALVING_OF_LONG_CHAINS = HALVING[:2]
-# Weighted methods reach a KL near zero with one seed and fail with the next where the rate is too high for them.
-HALVING_OF_WEIGHTED = (Rung(1 / 16, None), Rung(1 / 4, 6), Rung(1.0, 2, 2))
-HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 16, None), Rung(1 / 4, 3, 2))
+# Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next.
+HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 3), Rung(1.0, 3, 2))
+HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 16, None, 2), Rung(1 / 4, 3, 2))
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
@@ -145,7 +146,7 @@ def select(
     entrants = grid.settings(problem, method, updates)
     rungs = FULL if full else rounds_of(method)
     for number, rung in enumerate(rungs):
-        runs = entering(entrants, rung, max(looks, round(updates * rung.part)))
+        runs = entering(entrants, rung, max(looks, round(updates * rung.part)), slower=not method.weighted)
         totals = dict.fromkeys(runs, 0.0)
         for repeat in range(rung.seeds):
             seed = SELECTION_SEED + number + len(rungs) * repeat
@@ -173,22 +174,23 @@ def select(
     return dataclasses.replace(entrants[0], updates=updates)
 
 
-def entering(ordered: Sequence[Settings], rung: Rung, updates: int) -> list[Settings]:
-    """The runs of a round: all settings at its length or, if only some may enter, the first ones in two forms each.
+def entering(ordered: Sequence[Settings], rung: Rung, updates: int, slower: bool = True) -> list[Settings]:
+    """The runs of a round: all settings at its length or, if only some may enter, the first ones, in two forms each.
 
     Args:
         ordered: settings, the best first.
         rung: the round.
         updates: length of its runs.
+        slower: whether the settings that go on also enter with a rate that is smaller by as much as the run is longer.
     """
     longer = [dataclasses.replace(run, updates=updates) for run in ordered]
-    if rung.entrants is None:
-        return longer
-    slower = [
+    if rung.entrants is None or not slower:
+        return longer[: rung.entrants]
+    with_smaller_rates = [
         dataclasses.replace(new, learning_rate=float(f"{old.learning_rate * old.updates / updates:.3g}"))
         for old, new in zip(ordered, longer, strict=True)
     ]
-    both = itertools.chain.from_iterable(zip(longer, slower, strict=True))
+    both = itertools.chain.from_iterable(zip(longer, with_smaller_rates, strict=True))
     return list(dict.fromkeys(both))[: rung.entrants]
 
 
