@@ -107,7 +107,7 @@ def parzen_figure(folder: Path) -> Any:
         panel.set(xscale="log", xlabel="samples", title=f"{task.title}, sigma {mine[0]['sigma']:.2f}")
         panel.grid(alpha=0.3)
     axes[0].set_ylabel("Parzen log-likelihood of the test set, nats")
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[min(1, len(shown) - 1)].legend(frameon=False, fontsize=8, loc="lower right")
     return figure
 
 
