@@ -3,13 +3,17 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow lint format bench docs dist bounds clean
+.PHONY: demo test notebooks test-slow lint format bench docs dist bounds clean
 
 demo: .venv/installed
 	$(BIN)/wcd demo
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# The notebooks in a short form; they are slow tests, too.
+notebooks: .venv/installed
+	$(BIN)/python -m pytest -q tests/test_notebooks.py
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m slow
