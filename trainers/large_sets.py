@@ -289,10 +289,6 @@ def run_one(task: ImageTask, method: str, folder: Path, variant: Variant = MAIN)
     The long run has the training images, and those that were held back where the set has no validation part of its own.
     """
     name = run_name(task.name, method, variant)
-    records = Records(folder / "runs.jsonl")
-    done = [record for record in records.read() if record["name"] == name]
-    if done:
-        return done[-1]
     images = load_images(task)
     sigma = image_evaluation.reference_bandwidth(images.train, images.valid)
     rate = select_rate(task, images, sigma, method, variant, folder)
@@ -315,7 +311,7 @@ def run_one(task: ImageTask, method: str, folder: Path, variant: Variant = MAIN)
         "evaluation_seconds": round(time.monotonic() - start),
         "date": datetime.date.today().isoformat(),
     }
-    records.append(record)
+    Records(folder / "runs.jsonl").append(record)
     forget(folder / "checkpoints", settings, len(everything))
     return record
 
