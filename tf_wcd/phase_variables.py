@@ -43,7 +43,7 @@ class PhaseVariables(keras.layers.Layer):
                     synchronization="on_read",  # a variable of its own for each replica
                     aggregation="only_first_replica",
                 )
-                for name, shape in shapes.items()
+                for name, shape in sorted(shapes.items())  # in one order, from whatever file they come
             }
         for variable in self.by_name.values():
             self._track_variable(variable)
@@ -69,18 +69,19 @@ class PhaseVariables(keras.layers.Layer):
         }
 
     def save_own_variables(self, store: Any) -> None:
-        for number, value in enumerate(self.values().values()):
-            store[str(number)] = value
+        for name, value in self.values().items():
+            store[name] = value
 
     def load_own_variables(self, store: Any) -> None:
-        shapes = self.shapes()
-        if len(store.keys()) != len(shapes):
+        state = {name: np.asarray(store[name]) for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
+        shapes = self.shapes() if self.built else {name: value.shape for name, value in state.items()}
+        if state.keys() != shapes.keys():
             raise ValueError(
-                f"The layer has {len(shapes)} arrays of chains: load the whole model, or the weights of a layer with "
-                f"as many. Received: a file with {len(store.keys())} arrays"
+                f"The layer has chains already, arrays {sorted(shapes)}: load the whole model, or the weights of a "
+                f"layer with the same ones. Received: a file with arrays {sorted(state)}"
             )
-        for number, (name, variable) in enumerate(self.by_name.items()):
-            value = np.asarray(store[str(number)])
+        for name, value in state.items():
             if value.shape != shapes[name]:
                 raise ValueError(f"The layer has chains of shape {shapes[name]}. Received: shape {value.shape}")
-            replicas.spread(value, variable, self._strategy)
+        if state:
+            self.start(state)

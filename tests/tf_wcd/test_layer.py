@@ -241,8 +241,21 @@ def test_a_layer_with_chains_wants_a_file_with_chains(tmp_path):
     rbm.build((None, 8))
     rbm.save_weights(tmp_path / "rbm.weights.h5")
     rbm.prepare(batch_size=4)
-    with pytest.raises(ValueError, match=r"The layer has 2 arrays of chains.*Received: a file with 0 arrays"):
+    with pytest.raises(ValueError, match=r"arrays \['hidden', 'visible'\].*Received: a file with arrays \[\]"):
         rbm.load_weights(tmp_path / "rbm.weights.h5")
+
+
+@pytest.mark.parametrize("phase", ["pcd", "wcd"])
+def test_a_new_layer_takes_over_the_chains_of_a_file(phase, tmp_path):
+    rbm = trained(negative_phase="pcd")
+    rbm.save_weights(tmp_path / "rbm.weights.h5")
+    other = small(negative_phase=phase, seed=9)
+    other.build((None, 8))
+    other.compile(keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False)
+    other.load_weights(tmp_path / "rbm.weights.h5")
+    for name, value in rbm.chain_states().items():
+        np.testing.assert_array_equal(other.chain_states()[name], value)
+    assert np.isfinite(other.fit(X, batch_size=20, verbose=0).history["loss"]).all()
 
 
 def test_a_users_own_negative_phase():
