@@ -75,7 +75,7 @@ HALVING = (Rung(1 / 16, None), Rung(1 / 4, 8), Rung(1.0, 2))
 HALVING_OF_LONG_CHAINS = HALVING[:2]
 # Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next.
 HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 3), Rung(1.0, 3, 2))
-HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 16, None, 2), Rung(1 / 4, 3, 2))
+HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 16, None, 2), Rung(1 / 4, 3, 5))
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
