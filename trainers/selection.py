@@ -4,8 +4,8 @@ The grid is the paper's. Successive halving makes it affordable: all settings ge
 one, and the best a run of full length; a linearly falling rate falls to zero at the end of each. An unweighted setting
 that goes on enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is
 longer: the same way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that
-what suits a short run goes too far in a long one.) Weighted settings are run with several seeds instead, and it is the
-mean that counts. The full grid runs every setting at full length.
+what suits a short run goes too far in a long one.) For a weighted one it is smaller by the root of that; these are run
+with several seeds, and it is the mean that counts. The full grid runs every setting at full length.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ class Rung(NamedTuple):
 HALVING = (Rung(1 / 16, None), Rung(1 / 4, 8), Rung(1.0, 2))
 # Ten Gibbs steps cost several times as much: their last round is left out, and their grid is coarser.
 HALVING_OF_LONG_CHAINS = HALVING[:2]
-# Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next.
-HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 3), Rung(1.0, 3, 2))
-HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 16, None, 2), Rung(1 / 4, 3, 5))
+# Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, the more often the
+# longer their rate is high: more seeds, and a short run may win.
+HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 2), Rung(1 / 16, 4, 6), Rung(1.0, 3, 3))
+HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 2, 2))
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
@@ -86,8 +87,10 @@ _PERSISTENT = Grid((5,), (1.0, 0.1, 0.01), (*_RATES[1:], 0.0001, 0.00001), ("lin
 # Weights take out what is noise at CD's higher rates: with parameters of their own, weighted methods want larger ones.
 _WEIGHTED_RATES = (0.1, 0.06, 0.03, 0.01, 0.003)
 _WEIGHTED_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), (0.3, *_WEIGHTED_RATES), ("linear",), (paper.MOMENTUM,))
-_WEIGHTED_LONG_CHAINS = Grid((5,), (1.0, 0.1, 0.01), _WEIGHTED_RATES, ("linear",), (paper.MOMENTUM,))
-_WEIGHTED_PERSISTENT = Grid((5,), (1.0, 0.1, 0.01), (*_WEIGHTED_RATES, 0.001, 0.0003), ("linear",), (paper.MOMENTUM,))
+_WEIGHTED_LONG_CHAINS = Grid((5,), (1.0, 0.1, 0.01), (0.06, 0.04, 0.02, 0.006, 0.003), ("linear",), (paper.MOMENTUM,))
+_WEIGHTED_PERSISTENT = Grid(
+    (5,), (1.0, 0.3, 0.1), (*_WEIGHTED_RATES[2:], 0.001, 0.0003), ("linear",), (paper.MOMENTUM,)
+)
 
 
 def default_grid(method: paper.Method) -> Grid:
@@ -139,14 +142,16 @@ def select(
         train: what trains runs and hands over their records, see `train_all`.
 
     Returns:
-        The settings chosen, of full length.
+        The settings chosen. Those of an unweighted method are of full length; of a weighted one, which may do better in
+        a shorter run, of the length that they were chosen at.
     """
     records = Records(folder / "selection" / f"{problem}-{method.name}{'-full' if full else ''}.jsonl")
     grid = full_grid(method) if full else default_grid(method)
     entrants = grid.settings(problem, method, updates)
     rungs = FULL if full else rounds_of(method)
+    means: dict[Settings, float] = {}
     for number, rung in enumerate(rungs):
-        runs = entering(entrants, rung, max(looks, round(updates * rung.part)), slower=not method.weighted)
+        runs = entering(entrants, rung, max(looks, round(updates * rung.part)), slowing_of(method))
         totals = dict.fromkeys(runs, 0.0)
         for repeat in range(rung.seeds):
             seed = SELECTION_SEED + number + len(rungs) * repeat
@@ -171,26 +176,38 @@ def select(
             for run in runs:
                 totals[run] += _or_infinity(have[run])
         entrants = sorted(runs, key=totals.__getitem__)
+        # The first of several rounds has few seeds: its best settings are the lucky ones.
+        if number or len(rungs) == 1:
+            means.update((run, total / rung.seeds) for run, total in totals.items())
+    if method.weighted and not full:
+        return min(means, key=means.__getitem__)
     return dataclasses.replace(entrants[0], updates=updates)
 
 
-def entering(ordered: Sequence[Settings], rung: Rung, updates: int, slower: bool = True) -> list[Settings]:
+def slowing_of(method: paper.Method) -> float:
+    """The power of the length of a run that a rate goes down with where the run gets longer."""
+    return 0.5 if method.weighted else 1.0
+
+
+def slowed(settings: Settings, updates: int, power: float) -> Settings:
+    """Settings for a run of another length, with a rate that is smaller by a power of how much longer it is."""
+    rate = settings.learning_rate * (settings.updates / updates) ** power
+    return dataclasses.replace(settings, updates=updates, learning_rate=float(f"{rate:.3g}"))
+
+
+def entering(ordered: Sequence[Settings], rung: Rung, updates: int, power: float = 1.0) -> list[Settings]:
     """The runs of a round: all settings at its length or, if only some may enter, the first ones, in two forms each.
 
     Args:
         ordered: settings, the best first.
         rung: the round.
         updates: length of its runs.
-        slower: whether the settings that go on also enter with a rate that is smaller by as much as the run is longer.
+        power: of the ratio of lengths, by which the rate of the second form is smaller.
     """
     longer = [dataclasses.replace(run, updates=updates) for run in ordered]
-    if rung.entrants is None or not slower:
-        return longer[: rung.entrants]
-    with_smaller_rates = [
-        dataclasses.replace(new, learning_rate=float(f"{old.learning_rate * old.updates / updates:.3g}"))
-        for old, new in zip(ordered, longer, strict=True)
-    ]
-    both = itertools.chain.from_iterable(zip(longer, with_smaller_rates, strict=True))
+    if rung.entrants is None:
+        return longer
+    both = itertools.chain.from_iterable(zip(longer, (slowed(run, updates, power) for run in ordered), strict=True))
     return list(dict.fromkeys(both))[: rung.entrants]
 
 
