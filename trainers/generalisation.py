@@ -13,13 +13,14 @@ import numpy as np
 from tf_wcd.evaluation.exact import kl_from_log_prob
 from trainers import paper
 from trainers.records import Piece, Records, work_off
-from trainers.selection import select
+from trainers.selection import select, slowed, slowing_of
+from trainers.settings import Settings
 from trainers.small_run import load_task, train_group
-from trainers.table import effort_of
+from trainers.table import Cell, effort_of, settings_used
 
 FRACTIONS = (1.0, 0.8, 0.6, 0.4, 0.2)
 METHODS = ("CD_1", "WCD_1")
-SEEDS = 5
+SEEDS = 3
 GENERALISATION_SEED = 200
 LOOKS = 200
 
@@ -36,8 +37,7 @@ def run_one(
     records = Records(folder / "generalisation" / f"{name}.jsonl")
     if len(records.read()) >= SEEDS:
         return records.read()
-    settings = select(problem, method, effort_of(problem, method).updates, folder, verbose=verbose)
-    settings = dataclasses.replace(settings, fraction=fraction)
+    settings = dataclasses.replace(settings_for(problem, method, folder, verbose), fraction=fraction)
     result = train_group(
         [settings] * SEEDS, GENERALISATION_SEED, LOOKS, folder / "checkpoints", f"{name} %, {SEEDS} seeds", verbose
     )
@@ -61,6 +61,14 @@ def run_one(
     records.append(*result.records)
     result.checkpoints.remove()
     return result.records
+
+
+def settings_for(problem: str, method: paper.Method, folder: Path, verbose: bool = True) -> Settings:
+    """What was chosen for the method, at the usual length of a run: from the table if it is there."""
+    updates = effort_of(problem, method).updates
+    used = settings_used(Cell(problem, method, "own" if method.weighted else "paper"), folder)
+    chosen = used or select(problem, method, updates, folder, verbose=verbose)
+    return slowed(chosen, updates, slowing_of(method))
 
 
 def run_generalisation(
