@@ -68,7 +68,7 @@ def settings_for(problem: str, method: paper.Method, folder: Path, verbose: bool
     updates = effort_of(problem, method).updates
     used = settings_used(Cell(problem, method, "own" if method.weighted else "paper"), folder)
     chosen = used or select(problem, method, updates, folder, verbose=verbose)
-    return slowed(chosen, updates, slowing_of(method))
+    return slowed(chosen, updates, max(slowing_of(method)))
 
 
 def run_generalisation(

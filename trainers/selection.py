@@ -4,8 +4,9 @@ The grid is the paper's. Successive halving makes it affordable: all settings ge
 one, and the best a run of full length; a linearly falling rate falls to zero at the end of each. An unweighted setting
 that goes on enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is
 longer: the same way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that
-what suits a short run goes too far in a long one.) For a weighted one it is smaller by the root of that; these are run
-with several seeds, and it is the mean that counts. The full grid runs every setting at full length.
+what suits a short run goes too far in a long one.) A weighted one enters with rates that are smaller by the fourth and
+by the square root of that; these are run with several seeds, and it is the mean that counts. The full grid runs every
+setting at full length.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ HALVING_OF_LONG_CHAINS = HALVING[:2]
 # Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, the more often the
 # longer their rate is high: more seeds, and a short run may win.
 HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 2), Rung(1 / 16, 4, 6), Rung(1.0, 3, 3))
-HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 2, 2))
+HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 3, 2))
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
@@ -184,9 +185,9 @@ def select(
     return dataclasses.replace(entrants[0], updates=updates)
 
 
-def slowing_of(method: paper.Method) -> float:
-    """The power of the length of a run that a rate goes down with where the run gets longer."""
-    return 0.5 if method.weighted else 1.0
+def slowing_of(method: paper.Method) -> tuple[float, ...]:
+    """The powers of the length of a run that a rate goes down with where the run gets longer."""
+    return (0.0, 0.25, 0.5) if method.weighted else (0.0, 1.0)
 
 
 def slowed(settings: Settings, updates: int, power: float) -> Settings:
@@ -195,20 +196,21 @@ def slowed(settings: Settings, updates: int, power: float) -> Settings:
     return dataclasses.replace(settings, updates=updates, learning_rate=float(f"{rate:.3g}"))
 
 
-def entering(ordered: Sequence[Settings], rung: Rung, updates: int, power: float = 1.0) -> list[Settings]:
-    """The runs of a round: all settings at its length or, if only some may enter, the first ones, in two forms each.
+def entering(
+    ordered: Sequence[Settings], rung: Rung, updates: int, powers: Sequence[float] = (0.0, 1.0)
+) -> list[Settings]:
+    """The runs of a round: all settings at its length or, if only some may enter, the first ones, each in its forms.
 
     Args:
         ordered: settings, the best first.
         rung: the round.
         updates: length of its runs.
-        power: of the ratio of lengths, by which the rate of the second form is smaller.
+        powers: of the ratio of lengths, by which the rates of the forms are smaller.
     """
-    longer = [dataclasses.replace(run, updates=updates) for run in ordered]
     if rung.entrants is None:
-        return longer
-    both = itertools.chain.from_iterable(zip(longer, (slowed(run, updates, power) for run in ordered), strict=True))
-    return list(dict.fromkeys(both))[: rung.entrants]
+        return [dataclasses.replace(run, updates=updates) for run in ordered]
+    forms = dict.fromkeys(slowed(run, updates, power) for run in ordered for power in powers)
+    return list(forms)[: rung.entrants]
 
 
 def _short(record: dict[str, Any], rung: int) -> dict[str, Any]:

@@ -47,18 +47,24 @@ EFFORT = {
 # With parameters of their own, chosen at the length above, some go on improving. (The paper makes a million updates,
 # and four million in batches.)
 LONGER_WITH_OWN_PARAMETERS = {
-    ("LSE11", "WPCD"): 1_000_000,
-    ("LSE15", "WPCD"): 500_000,
-    ("P10", "WPCD"): 300_000,
-    ("Int12", "WCD_1"): 1_000_000,
-    ("Mult3G", "WCD_1"): 1_000_000,
-    ("Mult3D", "WCD_1"): 1_000_000,
+    ("LSE11", "WPCD"): Effort(1_000_000, 10),
+    ("LSE15", "WPCD"): Effort(500_000, 3),
+    ("P10", "WPCD"): Effort(300_000, 3),
+    ("Int12", "WCD_1"): Effort(1_000_000, 5),
+    ("Mult3G", "WCD_1"): Effort(2_000_000, 3),
+    ("Mult3D", "WCD_1"): Effort(1_000_000, 5),
 }
 
 
 def effort_of(problem: str, method: paper.Method) -> Effort:
     """Length and number of the runs of a cell."""
     return EFFORT[problem][method.gibbs_steps > 1]
+
+
+def seeds_of(cell: Cell) -> int:
+    """Number of the runs of a cell."""
+    longer = LONGER_WITH_OWN_PARAMETERS.get((cell.problem, cell.method.name)) if cell.parameters == "own" else None
+    return (longer or effort_of(cell.problem, cell.method)).seeds
 
 
 class Cell(NamedTuple):
@@ -92,7 +98,7 @@ def run_cell(
     """Chooses the parameters, trains the seeds, and keeps their records and the first one's distribution."""
     records = records_of(cell, folder)
     done = records.read()
-    updates, seeds = effort_of(cell.problem, cell.method)
+    updates, seeds = effort_of(cell.problem, cell.method).updates, seeds_of(cell)
     if len(done) >= seeds:
         return done
     owner = paper.METHODS[cell.method.parameters_of] if cell.parameters == "paper" else cell.method
@@ -100,8 +106,9 @@ def run_cell(
         cell.problem, owner, effort_of(cell.problem, owner).updates, folder, full, verbose=verbose, train=train
     )
     if cell.parameters == "own":
-        updates = LONGER_WITH_OWN_PARAMETERS.get((cell.problem, cell.method.name), settings.updates)
-        settings = slowed(settings, updates, slowing_of(cell.method))
+        longer = LONGER_WITH_OWN_PARAMETERS.get((cell.problem, cell.method.name))
+        updates = longer.updates if longer else settings.updates
+        settings = slowed(settings, updates, max(slowing_of(cell.method)))
     settings = dataclasses.replace(
         settings,
         negative_phase=cell.method.negative_phase,
@@ -171,7 +178,7 @@ def run_table(
         # Two cells that need the same selection are not worked on at once.
         owner = cell.method.parameters_of if cell.parameters == "paper" else cell.method.name
         records = records_of(cell, folder)
-        seeds = effort_of(cell.problem, cell.method).seeds
+        seeds = seeds_of(cell)
         return Piece(
             folder / "checkpoints" / f"{cell.problem}-{owner}.lock",
             lambda: len(records.read()) >= seeds,
