@@ -88,7 +88,8 @@ _PERSISTENT = Grid((5,), (1.0, 0.1, 0.01), (*_RATES[1:], 0.0001, 0.00001), ("lin
 # Weights take out what is noise at CD's higher rates: with parameters of their own, weighted methods want larger ones.
 _WEIGHTED_RATES = (0.1, 0.06, 0.03, 0.01, 0.003)
 _WEIGHTED_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), (0.3, *_WEIGHTED_RATES), ("linear",), (paper.MOMENTUM,))
-_WEIGHTED_LONG_CHAINS = Grid((5,), (1.0, 0.1, 0.01), (0.06, 0.04, 0.02, 0.006, 0.003), ("linear",), (paper.MOMENTUM,))
+# The larger the weights, the nearer to the data even the end of a long chain.
+_WEIGHTED_LONG_CHAINS = Grid((5,), (3.0, 1.0, 0.1), (0.06, 0.04, 0.02, 0.006, 0.003), ("linear",), (paper.MOMENTUM,))
 _WEIGHTED_PERSISTENT = Grid(
     (5,), (1.0, 0.3, 0.1), (*_WEIGHTED_RATES[2:], 0.001, 0.0003), ("linear",), (paper.MOMENTUM,)
 )
