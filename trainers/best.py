@@ -13,7 +13,7 @@ from trainers.settings import Settings
 from trainers.small_run import train_and_keep
 
 # Updates: an update enumerates all visible states, so the larger spaces get fewer.
-UPDATES = {9: 100_000, 8: 100_000, 10: 60_000, 11: 60_000, 12: 30_000, 15: 6_000, 16: 4_000}
+UPDATES = {8: 20_000, 9: 20_000, 10: 20_000, 11: 20_000, 12: 10_000, 15: 3_000, 16: 2_000}
 LEARNING_RATES = (0.3, 0.1, 0.03)
 VARIANCES = (1.0, 0.1)
 BEST_SEED = 300

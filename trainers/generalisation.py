@@ -30,6 +30,9 @@ def run_one(
 ) -> list[dict[str, Any]]:
     """Trains a few seeds on a part of the states, with the parameters that were chosen for the method on all states.
 
+    Where the model would have more parameters than half of the states that it sees, it has fewer hidden units. The
+    lowest KL is that of the states seen, relative to each other: nothing tells how much the others have.
+
     The records also have ``full_kl``, the divergence of the *whole* target from the model that had the lowest KL on the
     training part, and ``held_out_mass``, the probability that this model gives to the states held out.
     """
@@ -37,7 +40,8 @@ def run_one(
     records = Records(folder / "generalisation" / f"{name}.jsonl")
     if len(records.read()) >= SEEDS:
         return records.read()
-    settings = dataclasses.replace(settings_for(problem, method, folder, verbose), fraction=fraction)
+    settings = settings_for(problem, method, folder, verbose)
+    settings = dataclasses.replace(settings, fraction=fraction, hidden=hidden_for(problem, fraction, settings.hidden))
     result = train_group(
         [settings] * SEEDS, GENERALISATION_SEED, LOOKS, folder / "checkpoints", f"{name} %, {SEEDS} seeds", verbose
     )
@@ -61,6 +65,14 @@ def run_one(
     records.append(*result.records)
     result.checkpoints.remove()
     return result.records
+
+
+def hidden_for(problem: str, fraction: float, wished: int) -> int:
+    """Hidden units for a part of the states: the largest multiple of the visible ones that it can tell about."""
+    task = load_task(problem, fraction)
+    visible = task.spins.shape[1]
+    most = (task.training / 2 - visible) / (visible + 1)
+    return min(wished, max(1, int(most // visible)) * visible)
 
 
 def settings_for(problem: str, method: paper.Method, folder: Path, verbose: bool = True) -> Settings:

@@ -84,7 +84,11 @@ class KLAlongTraining(keras.callbacks.Callback):
 
     def _look(self, epoch: int) -> None:
         log_probabilities = log_prob(self.model, self.task.spins)
-        kl = kl_from_log_prob(log_probabilities[:, : self.task.training], self.target)
+        trained_on = log_probabilities[:, : self.task.training]
+        if self.task.training < len(self.task.spins):
+            # What a part of the states can tell: their probabilities relative to each other.
+            trained_on = trained_on - np.logaddexp.reduce(trained_on, axis=1, keepdims=True)
+        kl = kl_from_log_prob(trained_on, self.target)
         kl = np.where(np.isfinite(kl), kl, np.inf)
         self.curve.append(kl)
         better = kl < self.best
