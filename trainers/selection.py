@@ -77,7 +77,7 @@ HALVING_OF_LONG_CHAINS = HALVING[:2]
 # Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, the more often the
 # longer their rate is high: more seeds, and a short run may win.
 HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 2), Rung(1 / 16, 4, 6), Rung(1.0, 3, 3))
-HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 3, 2))
+HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 6, 4))
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
