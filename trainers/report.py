@@ -210,7 +210,7 @@ def generalisation_section(folder: Path) -> list[str]:
             for fraction in FRACTIONS:
                 path = folder / "generalisation" / f"{problem}-{method}-{round(100 * fraction)}.jsonl"
                 values = [record["full_kl"] for record in Records(path).read()]
-                row.append(f"{np.mean(values):.4f} ({np.std(values, ddof=1):.4f})" if values else "not run")
+                row.append(f"{_nats(np.mean(values))} ({_nats(np.std(values, ddof=1))})" if values else "not run")
             lines.append("| " + " | ".join(row) + " |")
     return [*lines, ""]
 
