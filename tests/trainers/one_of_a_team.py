@@ -15,6 +15,7 @@ def main(folder, tuner=""):
     grid = selection.Grid((1, 2), (0.1,), (0.03, 0.001), ("linear", "constant"), (0.9,))
     selection.default_grid = lambda method: grid
     selection.HALVING = (selection.Rung(0.25, None), selection.Rung(1.0, 3))
+    selection.HALVING_OF_WEIGHTED = (selection.Rung(0.25, None, 2), selection.Rung(1.0, 3, 2))
     work = reproduce.Work(Path(folder), ["BS09"], ["CD_1", "WCD_1"], tuner=bool(tuner))
     return reproduce.run(["table"], work, jobs=1)
 
