@@ -102,9 +102,9 @@ def table_section(folder: Path) -> list[str]:
         if own:
             _count(counts["weighted, own"], reaches(own, problem, name))
         met = any(figure is not None and reaches(figure, problem, name) for figure in (theirs, own))
-        if method.weighted and (met or (theirs and own)):
+        if method.weighted and (theirs or own):
             _count(counts["weighted, either"], met)
-        if not met and theirs and (own or not method.weighted):
+        if theirs and not met:
             missed["weighted, either" if method.weighted else kind].append(f"{problem} {name}")
         plain = figure_of(folder, problem, method.parameters_of, "paper")
         if (

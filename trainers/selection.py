@@ -179,7 +179,7 @@ def select(
                 totals[run] += _or_infinity(have[run])
         entrants = sorted(runs, key=totals.__getitem__)
         # The first of several rounds has few seeds: its best settings are the lucky ones.
-        if number or len(rungs) == 1:
+        if number:
             means.update((run, total / rung.seeds) for run, total in totals.items())
     if method.weighted and not full:
         return min(means, key=means.__getitem__)

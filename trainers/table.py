@@ -61,10 +61,14 @@ def effort_of(problem: str, method: paper.Method) -> Effort:
     return EFFORT[problem][method.gibbs_steps > 1]
 
 
+def longer_effort(cell: Cell) -> Effort | None:
+    """Length and number of the runs of a cell whose parameters were chosen in shorter ones."""
+    return LONGER_WITH_OWN_PARAMETERS.get((cell.problem, cell.method.name)) if cell.parameters == "own" else None
+
+
 def seeds_of(cell: Cell) -> int:
     """Number of the runs of a cell."""
-    longer = LONGER_WITH_OWN_PARAMETERS.get((cell.problem, cell.method.name)) if cell.parameters == "own" else None
-    return (longer or effort_of(cell.problem, cell.method)).seeds
+    return (longer_effort(cell) or effort_of(cell.problem, cell.method)).seeds
 
 
 class Cell(NamedTuple):
@@ -106,8 +110,7 @@ def run_cell(
         cell.problem, owner, effort_of(cell.problem, owner).updates, folder, full, verbose=verbose, train=train
     )
     if cell.parameters == "own":
-        longer = LONGER_WITH_OWN_PARAMETERS.get((cell.problem, cell.method.name))
-        updates = longer.updates if longer else settings.updates
+        updates = (longer_effort(cell) or settings).updates
         settings = slowed(settings, updates, max(slowing_of(cell.method)))
     settings = dataclasses.replace(
         settings,
