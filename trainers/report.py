@@ -152,9 +152,9 @@ def settings_section(folder: Path) -> list[str]:
     lines = [
         "## Settings of each cell\n",
         "KL is the lowest and the highest minimum of the seeds.\n",
-        "| problem | method | parameters | hidden | rate | variance | schedule | momentum | updates | epochs | seeds | "
-        "seconds a run | lowest KL | highest KL |",
-        "|---" * 14 + "|",
+        "| problem | method | parameters | hidden | rate | variance | schedule | momentum | decay | updates | epochs | "
+        "seeds | seconds a run | lowest KL | highest KL |",
+        "|---" * 15 + "|",
     ]
     for problem, name in paper.TABLE:
         for parameters in ("paper", "own"):
@@ -165,8 +165,9 @@ def settings_section(folder: Path) -> list[str]:
             batches = {True: 4096 / paper.BATCH_SIZE, False: 1}[problem in paper.BATCHED]
             lines.append(
                 f"| {problem} | {name} | {parameters} | {r['hidden']} | {r['learning_rate']:g} | {r['variance']:g} | "
-                f"{r['schedule']} | {r['momentum']:g} | {r['updates']} | {r['updates'] / batches:.0f} | "
-                f"{figure.seeds} | {r['seconds']:.0f} | {_nats(figure.lowest)} | {_nats(figure.highest)} |"
+                f"{r['schedule']} | {r['momentum']:g} | {r.get('weight_decay', 0):g} | {r['updates']} | "
+                f"{r['updates'] / batches:.0f} | {figure.seeds} | {r['seconds']:.0f} | "
+                f"{_nats(figure.lowest)} | {_nats(figure.highest)} |"
             )
     return [*lines, ""]
 

@@ -34,6 +34,7 @@ class Grid(NamedTuple):
     learning_rates: tuple[float, ...]
     schedules: tuple[str, ...]
     momenta: tuple[float, ...]
+    weight_decays: tuple[float, ...] = (0.0,)
 
     def settings(self, problem: str, method: paper.Method, updates: int) -> list[Settings]:
         """All combinations, runs of one shape next to each other."""
@@ -50,9 +51,15 @@ class Grid(NamedTuple):
                 momentum=momentum,
                 updates=updates,
                 batch_size=paper.BATCH_SIZE if problem in paper.BATCHED else 0,
+                weight_decay=decay,
             )
-            for multiple, schedule, momentum, variance, rate in itertools.product(
-                self.hidden_multiples, self.schedules, self.momenta, self.variances, self.learning_rates
+            for multiple, schedule, momentum, decay, variance, rate in itertools.product(
+                self.hidden_multiples,
+                self.schedules,
+                self.momenta,
+                self.weight_decays,
+                self.variances,
+                self.learning_rates,
             )
         ]
 
@@ -77,7 +84,7 @@ HALVING_OF_LONG_CHAINS = HALVING[:2]
 # Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, the more often the
 # longer their rate is high: more seeds, and a short run may win.
 HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 2), Rung(1 / 16, 4, 6), Rung(1.0, 3, 3))
-HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 6, 4))
+HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 4, 3))
 FULL = (Rung(1.0, None),)
 
 # What halving starts from: the paper's ranges, the ends that never won in first trials left out.
@@ -88,8 +95,11 @@ _PERSISTENT = Grid((5,), (1.0, 0.1, 0.01), (*_RATES[1:], 0.0001, 0.00001), ("lin
 # Weights take out what is noise at CD's higher rates: with parameters of their own, weighted methods want larger ones.
 _WEIGHTED_RATES = (0.1, 0.06, 0.03, 0.01, 0.003)
 _WEIGHTED_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), (0.3, *_WEIGHTED_RATES), ("linear",), (paper.MOMENTUM,))
-# The larger the weights, the nearer to the data even the end of a long chain.
-_WEIGHTED_LONG_CHAINS = Grid((5,), (3.0, 1.0, 0.1), (0.06, 0.04, 0.02, 0.006, 0.003), ("linear",), (paper.MOMENTUM,))
+# The larger the weights, the nearer to the data even the end of a long chain. Decay brings back what a high rate drives
+# to weights so large that chains no longer move.
+_WEIGHTED_LONG_CHAINS = Grid(
+    (5,), (3.0, 1.0), (0.3, 0.16, 0.06, 0.02, 0.006, 0.003), ("linear",), (paper.MOMENTUM,), (0.0, 0.0005)
+)
 _WEIGHTED_PERSISTENT = Grid(
     (5,), (1.0, 0.3, 0.1), (*_WEIGHTED_RATES[2:], 0.001, 0.0003), ("linear",), (paper.MOMENTUM,)
 )

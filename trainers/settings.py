@@ -26,6 +26,8 @@ class Settings:
         updates: how many.
         batch_size: states at each update; 0 for all.
         fraction: part of the states that is trained on; the rest is held out.
+        weight_decay: part of each weight and bias that is taken away at the first update; with the linear schedule it
+            falls as the rate does.
     """
 
     problem: str
@@ -39,12 +41,17 @@ class Settings:
     updates: int
     batch_size: int = 0
     fraction: float = 1.0
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise ValueError(f"`schedule` must be one of {SCHEDULES}. Received: schedule={self.schedule!r}")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"`fraction` must be above 0 and at most 1. Received: fraction={self.fraction!r}")
+        if not 0 <= self.weight_decay < 1:
+            raise ValueError(
+                f"`weight_decay` must be at least 0 and below 1. Received: weight_decay={self.weight_decay!r}"
+            )
 
     @property
     def shared(self) -> tuple[Any, ...]:

@@ -210,7 +210,8 @@ def build(runs: Sequence[Settings], seed: int) -> RBMEnsemble:
     rate: Any = 1.0
     if first.schedule == "linear":
         rate = keras.optimizers.schedules.PolynomialDecay(1.0, first.updates, 0.0)
-    ensemble.compile(keras.optimizers.SGD(rate, momentum=first.momentum))
+    # The members' own rates multiply their gradients; SGD's rate, and with it the decay, is that of the schedule.
+    ensemble.compile(keras.optimizers.SGD(rate, momentum=first.momentum, weight_decay=first.weight_decay or None))
     return ensemble
 
 

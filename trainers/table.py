@@ -132,9 +132,9 @@ def records_of(cell: Cell, folder: Path) -> Records:
 
 def settings_used(cell: Cell, folder: Path) -> Settings | None:
     """What the seeds of a cell were trained with; None if it has not been run."""
-    names = [field.name for field in dataclasses.fields(Settings)]
+    names = {field.name for field in dataclasses.fields(Settings)}
     done = records_of(cell, folder).read()
-    return Settings(**{name: done[0][name] for name in names}) if done else None
+    return Settings(**{name: done[0][name] for name in names & done[0].keys()}) if done else None
 
 
 def run_seeds(

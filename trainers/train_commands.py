@@ -118,6 +118,13 @@ def train_small_flags() -> None:
     )
     flags.DEFINE_enum("schedule", "linear", ["linear", "constant"], "Whether the rate falls linearly to zero.")
     flags.DEFINE_float("momentum", 0.9, "Momentum of SGD.", lower_bound=0, upper_bound=1)
+    flags.DEFINE_float(
+        "weight_decay",
+        0.0,
+        "Part of the weights taken away at each update, less as the rate falls; keeps weighted runs from being lost.",
+        lower_bound=0,
+        upper_bound=1,
+    )
     flags.DEFINE_integer("updates", 200_000, "Updates.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 0, "States at each update; 0 for all.", lower_bound=0)
     flags.DEFINE_integer(
@@ -144,6 +151,7 @@ def train_small() -> Outcome:
         FLAGS.momentum,
         FLAGS.updates,
         FLAGS.batch_size,
+        weight_decay=FLAGS.weight_decay,
     )
     return {"records": one_run.run_small(settings, FLAGS.seeds, FLAGS.seed, Path(FLAGS.out), plan=plan)}
 

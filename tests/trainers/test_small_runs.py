@@ -47,14 +47,43 @@ def test_no_fewer_updates_than_asked_for():
     assert result.records[0]["curve"][-1][0] == 40
 
 
+def test_weight_decay_takes_the_same_part_away_from_each_run_and_less_as_the_rate_falls():
+    """With a rate of zero nothing but the decay is left: the product of 1 - decay * (1 - t / updates)."""
+    still = dataclasses.replace(SHORT, learning_rate=0.0, weight_decay=0.01)
+    runs = [still, dataclasses.replace(still, variance=1.0)]
+    start = small_run.build(runs, 0)
+    start.build((None, 9))
+    result = small_run.train_group(runs, 0, looks=20, verbose=False)
+    left = np.prod(1 - 0.01 * (1 - np.arange(400) / 400))
+    assert 0.1 < left < 0.2
+    np.testing.assert_allclose(result.ensemble.kernel, left * start.kernel.numpy(), rtol=1e-4)
+    np.testing.assert_allclose(np.std(result.ensemble.kernel[1]), left, rtol=0.4)  # of 81 weights: 4 sigma are 0.31
+    assert result.records[0]["weight_decay"] == 0.01
+
+
+def test_a_decay_of_everything_is_refused():
+    with pytest.raises(ValueError, match="Received: weight_decay=1"):
+        dataclasses.replace(SHORT, weight_decay=1.0)
+
+
 def test_runs_of_different_shape_do_not_go_side_by_side():
     with pytest.raises(ValueError, match="learning rate and variance only"):
         small_run.train_group([SHORT, dataclasses.replace(SHORT, hidden=10)], 0, looks=2)
 
 
+def test_settings_of_a_cell_from_before_there_was_decay_can_be_read(tmp_path):
+    cell = table.Cell("BS09", paper.METHODS["WCD_1"], "own")
+    old = {name: value for name, value in SHORT.as_dict().items() if name != "weight_decay"}
+    table.records_of(cell, tmp_path).append(old)
+    assert table.settings_used(cell, tmp_path) == SHORT
+
+
 def test_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    runs = [dataclasses.replace(SHORT, problem="Int12", hidden=12, batch_size=100, negative_phase="wpcd")] * 2
+    run = dataclasses.replace(
+        SHORT, problem="Int12", hidden=12, batch_size=100, negative_phase="wpcd", weight_decay=1e-4
+    )
+    runs = [run] * 2
     whole = small_run.train_group(runs, 3, looks=10, verbose=False)
 
     class StopError(Exception):
