@@ -81,8 +81,8 @@ class Rung(NamedTuple):
 HALVING = (Rung(1 / 16, None), Rung(1 / 4, 8), Rung(1.0, 2))
 # Ten Gibbs steps cost several times as much: their last round is left out, and their grid is coarser.
 HALVING_OF_LONG_CHAINS = HALVING[:2]
-# Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, the more often the
-# longer their rate is high: more seeds, and a short run may win.
+# Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, without decay the
+# more often the longer their rate is high: more seeds, and a short run may win.
 HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 2), Rung(1 / 16, 4, 6), Rung(1.0, 3, 3))
 HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 4, 3))
 FULL = (Rung(1.0, None),)
@@ -188,9 +188,11 @@ def select(
             for run in runs:
                 totals[run] += _or_infinity(have[run])
         entrants = sorted(runs, key=totals.__getitem__)
-        # The first of several rounds has few seeds: its best settings are the lucky ones.
+        # The first of several rounds has few seeds: its best settings are the lucky ones. A short run may win, but not
+        # one with decay, which brings back what is lost if it has the time.
         if number:
-            means.update((run, total / rung.seeds) for run, total in totals.items())
+            lasting = rung is rungs[-1]
+            means.update((run, total / rung.seeds) for run, total in totals.items() if lasting or not run.weight_decay)
     if method.weighted and not full:
         return min(means, key=means.__getitem__)
     return dataclasses.replace(entrants[0], updates=updates)

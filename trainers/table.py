@@ -52,7 +52,9 @@ LONGER_WITH_OWN_PARAMETERS = {
     ("P10", "WPCD"): Effort(300_000, 3),
     ("Int12", "WCD_1"): Effort(1_000_000, 5),
     ("Mult3G", "WCD_1"): Effort(2_000_000, 3),
+    ("Mult3G", "WCD_10"): Effort(500_000, 3),
     ("Mult3D", "WCD_1"): Effort(1_000_000, 5),
+    ("Mult3D", "WCD_10"): Effort(1_000_000, 3),
 }
 
 

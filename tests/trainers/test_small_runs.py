@@ -190,6 +190,20 @@ def test_weighted_settings_are_judged_by_the_mean_of_several_seeds(tmp_path, bes
     assert set(seen.values()) == {0}, "nothing is trained again"
 
 
+@pytest.mark.parametrize(("decay", "length"), [(0.0, 4000), (0.001, 16_000)])
+def test_a_short_run_with_decay_does_not_win(tmp_path, monkeypatch, decay, length):
+    """The shorter a run the better it is here; with decay only the longest are asked."""
+    grid = selection.Grid((1,), (1.0,), (0.1, 0.01), ("linear",), (0.9,), (decay,))
+    monkeypatch.setattr(selection, "default_grid", lambda method: grid)
+
+    def train(runs, keep, seed, looks, **_):
+        rest = {"seed": seed, "final_kl": 1.0, "seconds": 0.0, "date": ""}
+        keep([{**run.as_dict(), "min_kl": run.updates + run.learning_rate, **rest} for run in runs])
+
+    chosen = selection.select("BS09", paper.METHODS["WCD_10"], 16_000, tmp_path, train=train)
+    assert (chosen.updates, chosen.weight_decay) == (length, decay)
+
+
 def test_full_grid_is_the_papers(tmp_path):
     train, seen = fake_training(best=0.001)
     chosen = selection.select("BS09", paper.METHODS["CD_1"], 100, tmp_path, full=True, train=train)
