@@ -173,6 +173,16 @@ def test_report_counts_what_reaches_the_paper(tmp_path, value, unweighted, lower
         assert (tmp_path / "figures" / f"{problem}-k1.png").stat().st_size > 10_000
 
 
+def test_a_figure_needs_the_papers_cells_but_not_our_own(tmp_path):
+    fill(tmp_path, 1.0)
+    lines = [len(figures.training_figure(tmp_path, "P10", 10).axes[0].lines)]
+    (tmp_path / "table" / "P10-WCD_10-own.jsonl").unlink()
+    lines.append(len(figures.training_figure(tmp_path, "P10", 10).axes[0].lines))
+    assert lines[0] == lines[1] + 1
+    (tmp_path / "table" / "P10-WCD_10-paper.jsonl").unlink()
+    assert figures.training_figure(tmp_path, "P10", 10) is None
+
+
 def test_report_of_nothing_says_so(tmp_path):
     assert report.write_report(tmp_path).read_text().count("not run") >= 54
 
