@@ -39,7 +39,7 @@ def _reproduce_flags() -> None:
         "stage",
         stages,
         stages,
-        "What to do, in this order. table: selection and 5 or 10 seeds of 6 methods on 9 problems (about 4 hours on 2 "
+        "What to do, in this order. table: selection and 3 to 10 seeds of 6 methods on 9 problems (about 8 hours on 2 "
         "cores); best: the lowest KL with any method (20 minutes); generalisation: training on a part of the states "
         "(30 minutes); large: PCD and WPCD on four image sets (about 5 hours); report: REPORT.md and its figures "
         "(2 minutes).",

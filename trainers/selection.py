@@ -204,9 +204,17 @@ def slowing_of(method: paper.Method) -> tuple[float, ...]:
 
 
 def slowed(settings: Settings, updates: int, power: float) -> Settings:
-    """Settings for a run of another length, with a rate that is smaller by a power of how much longer it is."""
-    rate = settings.learning_rate * (settings.updates / updates) ** power
-    return dataclasses.replace(settings, updates=updates, learning_rate=float(f"{rate:.3g}"))
+    """Settings for a run of another length, with a rate that is smaller by a power of how much longer it is.
+
+    The decay is smaller by its square root: it has more time, and what it leaves of the KL is the less.
+    """
+    shorter = settings.updates / updates
+    return dataclasses.replace(
+        settings,
+        updates=updates,
+        learning_rate=float(f"{settings.learning_rate * shorter**power:.3g}"),
+        weight_decay=float(f"{settings.weight_decay * shorter**0.5:.3g}"),
+    )
 
 
 def entering(

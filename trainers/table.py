@@ -31,7 +31,7 @@ class Effort(NamedTuple):
     seeds: int
 
 
-# Updates of a run with one Gibbs step, with ten, and the number of seeds of each: with the selection about four hours
+# Updates of a run with one Gibbs step, with ten, and the number of seeds of each: with the selection about eight hours
 # on two cores.
 EFFORT = {
     "BS09": (Effort(300_000, 10), Effort(150_000, 10)),

@@ -192,7 +192,7 @@ def test_weighted_settings_are_judged_by_the_mean_of_several_seeds(tmp_path, bes
 
 @pytest.mark.parametrize(("decay", "length"), [(0.0, 4000), (0.001, 16_000)])
 def test_a_short_run_with_decay_does_not_win(tmp_path, monkeypatch, decay, length):
-    """The shorter a run the better it is here; with decay only the longest are asked."""
+    """The shorter a run the better it is here; with decay, half of it in runs four times as long, only these count."""
     grid = selection.Grid((1,), (1.0,), (0.1, 0.01), ("linear",), (0.9,), (decay,))
     monkeypatch.setattr(selection, "default_grid", lambda method: grid)
 
@@ -201,7 +201,7 @@ def test_a_short_run_with_decay_does_not_win(tmp_path, monkeypatch, decay, lengt
         keep([{**run.as_dict(), "min_kl": run.updates + run.learning_rate, **rest} for run in runs])
 
     chosen = selection.select("BS09", paper.METHODS["WCD_10"], 16_000, tmp_path, train=train)
-    assert (chosen.updates, chosen.weight_decay) == (length, decay)
+    assert (chosen.updates, chosen.weight_decay) == (length, decay / 2)
 
 
 def test_full_grid_is_the_papers(tmp_path):
