@@ -51,9 +51,9 @@ def training_figure(folder: Path, problem: str, steps: int) -> Any:
     curves, models = {}, {}
     for label, name in names.items():
         records = Records(folder / "table" / f"{name}.jsonl").read()
+        if not records and name.endswith("-own"):
+            continue
         if not records:
-            if name.endswith("-own"):
-                continue
             return None
         curve = [(at, kl) for at, kl in records[0]["curve"] if kl is not None]
         curves[label] = tuple(zip(*curve, strict=True))

@@ -5,8 +5,8 @@ one, and the best a run of full length; a linearly falling rate falls to zero at
 that goes on enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is
 longer: the same way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that
 what suits a short run goes too far in a long one.) A weighted one enters with rates that are smaller by the fourth and
-by the square root of that; these are run with several seeds, and it is the mean that counts. The full grid runs every
-setting at full length.
+by the square root of that; these are run with several seeds, and it is the mean that counts. With weight decay only
+runs of full length count, and these have less of it. The full grid runs every setting at full length.
 """
 
 from __future__ import annotations
