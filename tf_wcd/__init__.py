@@ -13,14 +13,11 @@ if keras.config.backend() != "tensorflow":
 
 from tf_wcd import callbacks, datasets, evaluation, negative_phases, units
 from tf_wcd.dbn import DBN
-from tf_wcd.divergence import DivergenceError
 from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.layer import RBMLayer
 from tf_wcd.negative_phases import NegativePhase
+from tf_wcd.training.guard import DivergenceError
 from tf_wcd.version import __version__
-from tf_wcd.xla import allow_small_loops
-
-allow_small_loops()
 
 __all__ = [
     "DBN",

@@ -10,21 +10,22 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import is_integer
-from tf_wcd.gradient import Gradient
 from tf_wcd.layer import RBMLayer
-from tf_wcd.machine import static_shape
 from tf_wcd.negative_phases import State
-from tf_wcd.training import Phases
+from tf_wcd.shapes import static_shape
+from tf_wcd.training.contrastive import ContrastiveModel
+from tf_wcd.training.gradient import Gradient
+from tf_wcd.training.step import Phases
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
-class RBMEnsemble(RBMLayer):
+class RBMEnsemble(ContrastiveModel):
     """Independent RBMs of one size that see the same batches, each with its own start, noise and learning rate.
 
     A grid over learning rates, initial variances and seeds is one run: one compilation, one progress bar, and one
     evaluation of all members.
 
-    It trains as an `RBMLayer` does. Every parameter has a leading axis for the members; metrics are their means.
+    It trains as an `RBMLayer` does. Every parameter has a leading axis for the members. Metrics are their means.
     `member` gives one of them as an `RBMLayer`. `ExactKL`, and `log_partition`, `log_prob` and `kl_divergence` of
     `tf_wcd.evaluation`, evaluate all at once.
 
@@ -67,33 +68,28 @@ class RBMEnsemble(RBMLayer):
                 "`count`, and the lengths of `learning_rates` and `initial_stddev`, must agree and be at least 1. "
                 f"Received: count={count!r}, lengths {sorted(lengths)}"
             )
-        self.members_shape = (int(count),)
-        spread = np.broadcast_to(np.asarray(initial_stddev, "float64"), self.members_shape)
+        self.count = int(count)
+        spread = np.broadcast_to(np.asarray(initial_stddev, "float64"), [count])
         super().__init__(units, seed=seed, kernel_initializer=MemberNormal(spread.tolist(), seed), **kwargs)
         self.initial_stddev = spread.tolist()
         self.learning_rates = None if learning_rates is None else [float(rate) for rate in learning_rates]
 
     @property
-    def count(self) -> int:
-        """Number of members."""
-        return self.members_shape[0]
+    def members(self) -> tuple[int, ...]:
+        return (self.count,)
 
-    def phases(self, visible: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
-        members = tf.broadcast_to(visible, [self.count, *static_shape(visible)])
+    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
+        rows = tf.broadcast_to(rows, [self.count, *static_shape(rows)])
         if sample_weight is not None:
             sample_weight = tf.broadcast_to(sample_weight, [self.count, *static_shape(sample_weight)])
-        return super().phases(members, sample_weight, state, key)
+        return super().update(rows, sample_weight, state, key)
 
-    def descend(self, gradient: Gradient) -> None:
-        if self.learning_rates is not None:
-            rates = tf.constant(self.learning_rates, gradient.kernel.dtype)
-            gradient = gradient._replace(
-                kernel=gradient.kernel * rates[:, None, None],
-                visible_bias=gradient.visible_bias * rates[:, None],
-                hidden_bias=gradient.hidden_bias * rates[:, None],
-                visible_unit={name: value * rates[:, None] for name, value in gradient.visible_unit.items()},
-            )
-        super().descend(gradient)
+    def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
+        pairs = super().gradient_pairs(gradient)
+        if self.learning_rates is None:
+            return pairs
+        rates = tf.constant(self.learning_rates, gradient.kernel.dtype)
+        return [(g * tf.reshape(rates, [-1] + [1] * (g.shape.rank - 1)), variable) for g, variable in pairs]
 
     def member(self, index: int) -> RBMLayer:
         """A copy of one member as an `RBMLayer`, with its parameters and chains; it is not compiled.
@@ -102,14 +98,14 @@ class RBMEnsemble(RBMLayer):
         """
         if not -self.count <= index < self.count:
             raise ValueError(f"`index` must be between {-self.count} and {self.count - 1}. Received: index={index}")
-        self._require_built()
+        self.require_built()
         config = {name: value for name, value in self.get_config().items() if name not in MEMBERS_ONLY}
         rbm = RBMLayer.from_config({**config, "name": f"{self.name}_{index % self.count}"})
         rbm.build((None, self.num_visible))
         for mine, theirs in zip(rbm.weights, self._parameters(), strict=True):
             mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
         if self.phase_variables.built:
-            rbm.phase_variables.start({name: value[index] for name, value in self.chain_states().items()})
+            rbm.start_phase({name: value[index] for name, value in self.chain_states().items()})
         return rbm
 
     def _parameters(self) -> list[keras.Variable]:
@@ -119,17 +115,11 @@ class RBMEnsemble(RBMLayer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x] of every member, ``[count, batch, units]``."""
-        return self.hidden_unit.mean(tf.matmul(inputs, self.kernel) + tf.expand_dims(self.hidden_bias, 1))
+        return self.machine().hidden.mean(tf.matmul(inputs, self.kernel) + tf.expand_dims(self.hidden_bias, 1))
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[count, batch, units]``."""
         return (self.count, *input_shape[:-1], self.units)
-
-    def sample(self, *args: Any, **kwargs: Any) -> tf.Tensor:
-        raise ValueError("Draw samples from one member: `ensemble.member(index).sample(...)`.")
-
-    def start_chains(self, x: Any) -> None:
-        raise ValueError("The chains of an ensemble start from random states.")
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -141,7 +131,7 @@ MEMBERS_ONLY = ("count", "learning_rates", "initial_stddev")
 
 
 class MemberNormal(keras.initializers.Initializer):
-    """Normal kernels, each member with a standard deviation of its own."""
+    """Normal kernels, with one standard deviation for each member."""
 
     def __init__(self, stddev: Sequence[float], seed: int | None) -> None:
         self.stddev, self.seed = stddev, seed

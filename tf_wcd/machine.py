@@ -9,11 +9,13 @@ Every method takes states as rows, ``[..., rows, units]``. Leading axes are inde
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from tf_wcd.random_bits import uniform
+from tf_wcd.random import Source
+from tf_wcd.shapes import static_shape
 from tf_wcd.units import Unit
 
 
@@ -23,7 +25,7 @@ class Machine:
 
     Attributes:
         visible: type of the visible units, bound to its parameters.
-        hidden: type of the hidden units.
+        hidden: type of the hidden units, bound to its parameters.
         kernel: ``[..., n_v, n_h]``.
         visible_bias: ``[..., n_v]``.
         hidden_bias: ``[..., n_h]``.
@@ -39,11 +41,46 @@ class Machine:
 
     @property
     def num_visible(self) -> int:
+        """Columns of the visible side."""
         return self.kernel.shape[-2]
 
     @property
     def num_hidden(self) -> int:
+        """Columns of the hidden side."""
         return self.kernel.shape[-1]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Leading axes: the number of machines, for several at once; empty for one."""
+        return tuple(self.kernel.shape[:-2])
+
+    def cast(self, dtype: str) -> Machine:
+        """The machine with its parameters, and its products, in another type."""
+
+        def wide(values: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            return {name: tf.cast(value, dtype) for name, value in values.items()}
+
+        return Machine(
+            visible=self.visible.bind(wide(self.visible.parameters)),
+            hidden=self.hidden.bind(wide(self.hidden.parameters)),
+            **wide({name: getattr(self, name) for name in ("kernel", "visible_bias", "hidden_bias")}),
+        )
+
+    def tempered(self, inverse_temperatures: Any) -> Machine:
+        """Machines at several temperatures: the fields of each multiplied by its inverse temperature.
+
+        The base energy of the units is not tempered, or real units would have no finite normaliser at 0.
+
+        Args:
+            inverse_temperatures: ``[R]``. The result has a leading axis of this length.
+        """
+        beta = tf.cast(inverse_temperatures, self.kernel.dtype)
+        return dataclasses.replace(
+            self,
+            kernel=beta[:, None, None] * self.kernel,
+            visible_bias=beta[:, None] * self.visible_bias,
+            hidden_bias=beta[:, None] * self.hidden_bias,
+        )
 
     def product(self, a: tf.Tensor, b: tf.Tensor, **kwargs: bool) -> tf.Tensor:
         """A matrix product in the product type; the result has the kernel's type."""
@@ -53,7 +90,7 @@ class Machine:
         return tf.cast(narrow, self.kernel.dtype)
 
     def hidden_field(self, visible: tf.Tensor) -> tf.Tensor:
-        """What the hidden units feel: c + W x."""
+        """The field of the hidden units: c + W x."""
         return self.product(visible, self.kernel) + self.hidden_bias[..., None, :]
 
     def hidden_fields(self, *visible: tf.Tensor) -> list[tf.Tensor]:
@@ -62,66 +99,64 @@ class Machine:
         return tf.split(self.hidden_field(tf.concat(visible, axis=-2)), rows, axis=-2, num=len(visible))
 
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
-        """What the visible units feel: b + h W."""
-        if not self._turns_matrices:
+        """The field of the visible units: b + h W."""
+        if not self._transposes_first:
             return self.product(hidden, self.kernel, transpose_b=True) + self.visible_bias[..., None, :]
         kernel = tf.concat([tf.linalg.matrix_transpose(self.kernel), self.visible_bias[..., None, :]], axis=-2)
         return tf.matmul(tf.concat([hidden, tf.ones_like(hidden[..., :1])], axis=-1), kernel)
 
     @property
-    def _turns_matrices(self) -> bool:
-        """Whether products are written with their matrices the right way round.
+    def _transposes_first(self) -> bool:
+        """Whether matrices are transposed before they are multiplied.
 
-        Several machines at once are many small products. XLA has quick code for those of matrices that lie the right
-        way round only, so that others are worth turning first: on two cores the product of the visible fields of
-        100 machines of 9 x 45 units took 0.27 ms the other way, several times as long as the one of the hidden fields,
-        which has as many operations. XLA would fold a bare transpose into the product again; it does not where the
-        bias is one more row of the turned matrix, or where several are turned and then joined.
+        Several machines at once are many small products. XLA has quick code only for products without a transposed
+        operand: on two cores the product of the visible fields of 100 machines of 9 x 45 units took 0.27 ms with one,
+        several times as long as that of the hidden fields, which has as many operations. XLA would fold a bare
+        transpose into the product again; it does not where the bias is one more row of the transposed matrix, or where
+        several are transposed and then joined.
         """
-        return self.kernel.shape.rank > 2 and self.product_dtype is None
+        return bool(self.members) and self.product_dtype is None
 
     def correlation(self, visible: Sequence[tf.Tensor], columns: tf.Tensor) -> tf.Tensor:
         """The transpose of all visible rows, one set under the other, times ``columns``."""
-        if not self._turns_matrices:
+        if not self._transposes_first:
             return self.product(tf.concat(visible, axis=-2), columns, transpose_a=True)
         return tf.matmul(tf.concat([tf.linalg.matrix_transpose(rows) for rows in visible], axis=-1), columns)
 
-    def sample_hidden(self, hidden_field: tf.Tensor, key: tf.Tensor, draw: tf.Tensor | int) -> tf.Tensor:
-        return self.hidden.sample(hidden_field, uniform(key, draw, static_shape(hidden_field), hidden_field.dtype))
+    def sample_hidden(self, hidden_field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        """Hidden states drawn in a field, by the numbers of a draw of the source."""
+        return self.hidden.sample(hidden_field, source(draw, hidden_field))
 
-    def sample_visible(self, visible_field: tf.Tensor, key: tf.Tensor, draw: tf.Tensor | int) -> tf.Tensor:
-        return self.visible.sample(visible_field, uniform(key, draw, static_shape(visible_field), visible_field.dtype))
+    def sample_visible(self, visible_field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        """Visible states drawn in a field, by the numbers of a draw of the source."""
+        return self.visible.sample(visible_field, source(draw, visible_field))
+
+    def reconstruct(self, hidden_field: tf.Tensor) -> tf.Tensor:
+        """E[x | E[h]] for hidden units in a field."""
+        return self.visible.mean(self.visible_field(self.hidden.mean(hidden_field)))
 
     def energy(self, visible: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
         """Energy of each pair of rows."""
         interaction = tf.reduce_sum(self.product(visible, self.kernel) * hidden, axis=-1)
         return (
-            self._own_energy(visible, self.visible, self.visible_bias)
-            + self._own_energy(hidden, self.hidden, self.hidden_bias)
+            self._side_energy(visible, self.visible, self.visible_bias)
+            + self._side_energy(hidden, self.hidden, self.hidden_bias)
             - interaction
         )
 
     def free_energy(self, visible: tf.Tensor, hidden_field: tf.Tensor | None = None) -> tf.Tensor:
         """F(x) = -log sum_h exp(-Energy(x, h)). Pass ``hidden_field`` where it is at hand already."""
         field = self.hidden_field(visible) if hidden_field is None else hidden_field
-        return self._own_energy(visible, self.visible, self.visible_bias) - self.hidden.total_cumulant(field)
+        return self._side_energy(visible, self.visible, self.visible_bias) - self.hidden.total_cumulant(field)
 
     def hidden_free_energy(self, hidden: tf.Tensor) -> tf.Tensor:
         """-log of the sum (integral) over x of exp(-Energy(x, h))."""
         field = self.visible_field(hidden)
-        return self._own_energy(hidden, self.hidden, self.hidden_bias) - self.visible.total_cumulant(field)
+        return self._side_energy(hidden, self.hidden, self.hidden_bias) - self.visible.total_cumulant(field)
 
     @staticmethod
-    def _own_energy(states: tf.Tensor, unit: Unit, bias: tf.Tensor) -> tf.Tensor:
-        """Energy of the units of one side by themselves."""
+    def _side_energy(states: tf.Tensor, unit: Unit, bias: tf.Tensor) -> tf.Tensor:
+        """The part of the energy that does not depend on the other side."""
         energy = -tf.matmul(states, bias[..., None])[..., 0]
-        base = unit.base_energy(states)
-        return energy if base is None else energy + tf.reduce_sum(base, axis=-1)
-
-
-def static_shape(tensor: tf.Tensor) -> list[int | tf.Tensor]:
-    """The shape as Python integers where they are known, and scalar tensors elsewhere."""
-    if tensor.shape.is_fully_defined():
-        return tensor.shape.as_list()
-    dynamic = tf.shape(tensor)
-    return [dynamic[i] if n is None else n for i, n in enumerate(tensor.shape.as_list())]
+        base = unit.total_base_energy(states)
+        return energy if base is None else energy + base

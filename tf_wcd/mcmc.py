@@ -10,7 +10,6 @@ marginal P(x)^beta has no block Gibbs sampler.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -18,8 +17,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from tf_wcd.evaluation.exact import check_single
-from tf_wcd.machine import Machine, static_shape
+from tf_wcd.evaluation.exact import machine_of
+from tf_wcd.machine import Machine
+from tf_wcd.random import batch_source
+from tf_wcd.sampling import gibbs_step
+from tf_wcd.shapes import static_shape
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -75,8 +77,7 @@ class BlockGibbs(tfp.mcmc.TransitionKernel):
     """
 
     def __init__(self, rbm: RBMLayer, inverse_temperatures: Any = None, name: str = "block_gibbs") -> None:
-        rbm.machine()  # an unbuilt layer is an error now, not at the first step
-        check_single(rbm)
+        machine_of(rbm)  # an unbuilt layer is an error now, not at the first step
         if inverse_temperatures is not None:
             inverse_temperatures = check_inverse_temperatures(inverse_temperatures)
         self._parameters = {"rbm": rbm, "inverse_temperatures": inverse_temperatures, "name": name}
@@ -127,8 +128,8 @@ class BlockGibbs(tfp.mcmc.TransitionKernel):
             key = tf.bitcast(seed, tf.uint32)
             machine = self._machine()
             parts = self._parts(current_state, machine)
-            hidden = machine.sample_hidden(machine.hidden_field(self._rows(parts[0])), key, 0)
-            visible = machine.sample_visible(machine.visible_field(hidden), key, 1)
+            field = machine.hidden_field(self._rows(parts[0]))
+            hidden, visible = gibbs_step(machine, field, batch_source(key), 0)
             new = [visible, hidden][: len(parts)]
             state = [tf.reshape(n, static_shape(old)) for n, old in zip(new, parts, strict=True)]
             log_prob = -(machine.energy(visible, hidden) if len(parts) == 2 else machine.free_energy(visible))
@@ -137,7 +138,7 @@ class BlockGibbs(tfp.mcmc.TransitionKernel):
 
     def _machine(self) -> Machine:
         machine = self._parameters["rbm"].machine()
-        return machine if self.inverse_temperatures is None else tempered(machine, self.inverse_temperatures)
+        return machine if self.inverse_temperatures is None else machine.tempered(self.inverse_temperatures)
 
     def _rows(self, part: tf.Tensor) -> tf.Tensor:
         """``[chains, units]``, or ``[R, chains, units]`` for R replicas."""
@@ -202,7 +203,7 @@ def replica_exchange(
     >>> x.shape, h.shape
     (TensorShape([20, 4, 5]), TensorShape([20, 4, 3]))
     """
-    check_single(rbm)
+    machine_of(rbm)
     betas = check_inverse_temperatures(inverse_temperatures)
     if betas[0] != 1:
         raise ValueError(
@@ -220,24 +221,13 @@ def replica_exchange(
     )
 
 
-def tempered(machine: Machine, inverse_temperatures: np.ndarray) -> Machine:
-    """R machines at once: the fields of each multiplied by its inverse temperature."""
-    beta = tf.constant(inverse_temperatures, machine.kernel.dtype)
-    return dataclasses.replace(
-        machine,
-        kernel=beta[:, None, None] * machine.kernel,
-        visible_bias=beta[:, None] * machine.visible_bias,
-        hidden_bias=beta[:, None] * machine.hidden_bias,
-    )
-
-
 def base_energy(machine: Machine, x: tf.Tensor, h: tf.Tensor) -> tf.Tensor:
     """The part of the energy that no parameter of the fields multiplies: zero for binary units."""
     total = tf.zeros(static_shape(x)[:-1], x.dtype)
     for unit, states in ((machine.visible, x), (machine.hidden, h)):
-        base = unit.base_energy(states)
+        base = unit.total_base_energy(states)
         if base is not None:
-            total += tf.reduce_sum(base, axis=-1)
+            total += base
     return total
 
 

@@ -13,7 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.random_bits import subkey
+from tf_wcd import compat
+from tf_wcd.random import subkey
 
 # Inside one replica
 
@@ -101,12 +102,12 @@ def whole_gradients(optimizer: keras.optimizers.Optimizer, gradients: list[tf.Te
     if count() == 1 or not clips:
         return gradients
     # Each gives an equal part of the clipped sum: it is within the limits, so that it is not clipped again.
-    return [gradient / count() for gradient in optimizer._clip_gradients([total(g) for g in gradients])]
+    return [gradient / count() for gradient in compat.clipped(optimizer, [total(g) for g in gradients])]
 
 
 def several_workers(strategy: tf.distribute.Strategy) -> bool:
     """Whether the replicas are in several processes."""
-    return bool(strategy.extended._in_multi_worker_mode())
+    return compat.runs_in_several_processes(strategy)
 
 
 def share_of_rows(rows: int, strategy: tf.distribute.Strategy, what: str) -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_wcd import compat
+
 # XLA can compile a whole loop into one function where the data of an iteration are few. Without the calls between its
 # operations an update of a small model takes a fraction of the time, and other work on the machine disturbs it less.
 # The compiler's own limit is 1 kB; models larger than this limit gain more from several threads.
@@ -17,21 +19,21 @@ SMALL_LOOP_BYTES = 300_000
 BY_DEFAULT = os.environ.get("TF_WCD_XLA", "1") != "0"
 
 
-def allow_small_loops() -> None:
-    """Raises the limit for this process, unless the user has set options of the kind. Too late once XLA has started."""
+def compiled(function: Callable[..., Any], jit_compile: bool | None = None, **options: Any) -> Any:
+    """`tf.function` of a function that each model makes for itself; with XLA by default."""
+    jit = BY_DEFAULT if jit_compile is None else jit_compile
+    if jit:
+        _allow_small_loops()
+    made = tf.function(function, jit_compile=jit, autograph=False, **options)
+    return compat.without_retracing_warning(made)
+
+
+def _allow_small_loops() -> None:
+    """Raises the limit for this process, unless the user has set options of the kind.
+
+    XLA reads its options when it first compiles; a program that has used it before keeps the compiler's limit.
+    """
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_extra_options" not in flags:
         option = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={SMALL_LOOP_BYTES}"
         os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
-
-
-def compiled(function: Callable[..., Any], jit_compile: bool | None = None, **options: Any) -> Any:
-    """`tf.function` of a function that each model makes for itself; with XLA by default.
-
-    TensorFlow counts the functions of all models as one, and would warn whoever trains a handful of models in a loop
-    that it is traced too often.
-    """
-    jit = BY_DEFAULT if jit_compile is None else jit_compile
-    made = tf.function(function, jit_compile=jit, autograph=False, **options)
-    made._omit_frequent_tracing_warning = True
-    return made

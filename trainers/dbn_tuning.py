@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-
 from tf_wcd.blocks import index_blocks, row_batches
+
 from trainers.dbn_records import replace
 
 

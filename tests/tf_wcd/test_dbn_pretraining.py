@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_wcd.dbn.passes import keyed_uniforms, pass_up
+from tf_wcd.dbn.streams import ArrayStream, inputs_of_layer
 
 import tf_wcd
 from tests import brute_force as bf
 from tests.tf_wcd.test_layer import assert_same_variables
-from tf_wcd.dbn.passes import keyed_uniforms, pass_up
-from tf_wcd.dbn.streams import ArrayStream, inputs_of_layer
 
 RNG = np.random.default_rng(0)
 X = (RNG.uniform(size=(60, 8)) < np.linspace(0.1, 0.9, 8)).astype("float32")

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_wcd.gradient import Offsets, phase_difference
+from tf_wcd.random_bits import key_of
 
 import tf_wcd
 from tests import brute_force as bf
-from tf_wcd.gradient import Offsets, phase_difference
-from tf_wcd.random_bits import key_of
 
 PAIRS = [("bernoulli", "bernoulli"), ("spin", "spin"), ("bernoulli", "spin")]
 WEIGHTS = np.array([0.3, 1.2])  # unequal, and of a mean that is not one

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_wcd.random_bits import key_of, mix, subkey, uniform
 
 from tf_wcd import random_bits
-from tf_wcd.random_bits import key_of, mix, subkey, uniform
 
 
 def test_mix_is_a_permutation_with_avalanche():

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_wcd.blocks import automatic_updates_per_call, index_blocks, stacked_dataset
 
 import tf_wcd
 from tests import brute_force as bf
-from tf_wcd.blocks import automatic_updates_per_call, index_blocks, stacked_dataset
 
 X = (np.random.default_rng(0).uniform(size=(50, 6)) < 0.4).astype("float32")
 

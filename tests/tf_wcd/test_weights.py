@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_wcd.weights import effective_sample_size, tempered_log_weights
 
 import tf_wcd
 from tf_wcd.negative_phases import WCD, WPCD
-from tf_wcd.weights import effective_sample_size, tempered_log_weights
 
 LOG_WEIGHTS = tf.nn.log_softmax(tf.constant(np.random.default_rng(0).normal(size=(3, 40)) * [[0.1], [2], [30]]))
 

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tf_wcd import data_checks
 from tf_wcd.arguments import check_integer
-from tf_wcd.dbn.passes import Downward, keyed_uniforms, pass_down, pass_up, run_top
-from tf_wcd.dbn.streams import one_hot
-from tf_wcd.gibbs import random_visible
 from tf_wcd.machine import Machine
-from tf_wcd.random_bits import subkey
-from tf_wcd.units.labelled import number_of_labels
+from tf_wcd.random import batch_source, subkey
+from tf_wcd.sampling import Drawn, random_visible, run_chains
+from tf_wcd.sampling.passes import pass_down, pass_up
+from tf_wcd.training.inputs.labels import one_hot
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
 
-# Purposes of random numbers, each with a key of its own.
+# Purposes of random numbers, each with another key.
 _TOP, _DOWN, _START, _UP = range(4)
+
+
+class Generated(NamedTuple):
+    """Data drawn from a stack.
+
+    Attributes:
+        visible: ``[rows, n_v]`` states.
+        expected: ``[rows, n_v]`` their expectations given the layer above: pictures without the noise of the last draw.
+    """
+
+    visible: tf.Tensor
+    expected: tf.Tensor
 
 
 def generate(
@@ -31,7 +42,7 @@ def generate(
     held: tf.Tensor | None,
     steps: tf.Tensor,
     key: tf.Tensor,
-) -> Downward:
+) -> Generated:
     """Gibbs sampling in the top RBM from the given states, and one pass down.
 
     Args:
@@ -42,11 +53,13 @@ def generate(
         steps: Gibbs steps.
         key: uint32 [2].
     """
-    chains = run_top(top, visible, held, steps, keyed_uniforms(subkey(key, _TOP)))
-    labels = number_of_labels(top.visible)
-    if labels:
-        chains = Downward(*(part[:, :-labels] for part in chains))
-    return pass_down(below, chains.visible, keyed_uniforms(subkey(key, _DOWN))) if below else chains
+    chains = run_chains(top, visible, held, steps, batch_source(subkey(key, _TOP)))
+    width = top.num_visible - top.visible.classes
+    if not below:
+        expected = tf.where(steps > 0, top.visible.mean(chains.field), visible)
+        return Generated(chains.visible[:, :width], expected[:, :width])
+    drawn = pass_down(below, Drawn(*(part[:, :width] for part in chains)), batch_source(subkey(key, _DOWN)))
+    return Generated(drawn.visible, below[0].visible.mean(drawn.field))
 
 
 def start_of_top(
@@ -58,22 +71,18 @@ def start_of_top(
     machines = dbn.machines()
     top = machines[-1]
     dtype = top.kernel.dtype
-    visible = random_visible(top, rows, subkey(key, _START), draw=0)
+    visible = random_visible(top, rows, batch_source(subkey(key, _START)), draw=0)
     if initial is not None:
         data = np.atleast_2d(np.asarray(initial))
         if len(data) not in (1, rows):
             raise ValueError(f"`initial` must have one row or {rows}. Received: shape {data.shape}")
         data = data_checks.check_visible(data, dbn.data_unit, dbn.num_visible, "initial", dtype.as_numpy_dtype)
         data = tf.constant(np.broadcast_to(data, [rows, dbn.num_visible]))
-        up = pass_up(machines[:-1], data, keyed_uniforms(subkey(key, _UP)))[-1]
+        up = pass_up(machines[:-1], data, batch_source(subkey(key, _UP)))[-1]
         visible = tf.concat([up, visible[:, visible.shape[1] - dbn.classes :]], axis=1)
     held = None
     if labels is not None:
-        if not dbn.classes:
-            raise ValueError(
-                "The top layer has no labels: give it visible_type=tf_wcd.units.Labelled(kind, classes). "
-                f"Received: labels of type {type(labels).__name__}"
-            )
+        dbn.require_classes(f"labels of type {type(labels).__name__}")
         numbers = np.asarray(labels)
         wanted = one_hot(np.full(rows, numbers) if numbers.ndim == 0 else numbers, dbn.classes, rows, dtype.name)
         visible = tf.concat([visible[:, : -dbn.classes], wanted], axis=1)

@@ -11,23 +11,16 @@ import tensorflow as tf
 
 from tf_wcd import data_checks
 from tf_wcd.dbn import networks, pretraining
-from tf_wcd.dbn.fitting_layers import check_layers, widths_of
 from tf_wcd.dbn.generation import generate, start_of_top
-from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
-from tf_wcd.dbn.progress import PretrainingCount
-from tf_wcd.dbn.streams import stream_of
-from tf_wcd.dbn.up_down import UpDownModel
-from tf_wcd.layer import RBMLayer
-from tf_wcd.machine import Machine
-from tf_wcd.units import Labelled, Unit
-from tf_wcd.units.labelled import number_of_labels
+from tf_wcd.dbn.stack import Stack
+from tf_wcd.sampling.passes import label_log_weights, pass_up, reconstruction, top_hidden_mean
 from tf_wcd.xla import compiled
 
 ROWS_AT_A_TIME = 1000
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
-class DBN(UpDownModel):
+class DBN(Stack):
     """A Deep Belief Network: a stack of RBMs, of which the top one stays an RBM and the others point downwards.
 
     The hidden units of an RBM are the visible units of the next. `pretrain` trains the RBMs one after the other, from
@@ -60,32 +53,6 @@ class DBN(UpDownModel):
     TensorShape([7, 6])
     """
 
-    def __init__(self, layers: Sequence[RBMLayer], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rbms = check_layers(layers)
-        self.classes = number_of_labels(self.rbms[-1].visible_unit)
-        self.progress = PretrainingCount(len(self.rbms), name="pretraining", dtype="float32")
-
-    # Structure
-
-    def build(self, input_shape: Any) -> None:
-        """Builds every layer, for data of the shape ``[batch, visible units]``."""
-        if len(input_shape) != 2 or not input_shape[-1]:
-            raise ValueError(
-                f"The input of a DBN must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
-            )
-        check_layers(self.rbms)
-        for rbm, width in zip(self.rbms, widths_of(self.rbms, int(input_shape[-1])), strict=True):
-            if not rbm.built:
-                rbm.build((None, width))
-            elif rbm.num_visible != width:
-                raise ValueError(f"Layer {rbm.name!r} has {rbm.num_visible} visible units. Received: {width} columns")
-        self.num_visible = int(input_shape[-1])
-        if not self.progress.built:
-            self.progress.build(None)
-        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: self.num_visible})
-        self.built = True
-
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """The expected units of the top layer, each layer fed with the expectations of the one below."""
         for rbm in self.rbms[:-1]:
@@ -97,17 +64,6 @@ class DBN(UpDownModel):
         """``[batch, units of the top layer]``."""
         return (*input_shape[:-1], self.rbms[-1].units)
 
-    @property
-    def data_unit(self) -> Unit:
-        """The kind of units of the data, labels aside."""
-        unit = self.rbms[0].visible_unit
-        return unit.base_unit if isinstance(unit, Labelled) else unit
-
-    def machines(self) -> list[Machine]:
-        """The RBMs as they read data upwards: the recognition weights, and the top RBM."""
-        self._require_built()
-        return [rbm.machine() for rbm in self.rbms]
-
     def initialize_transposed(self, layer: int) -> None:
         """Makes a layer the mirror image of the one below: the kernel transposed, and the biases exchanged.
 
@@ -118,15 +74,16 @@ class DBN(UpDownModel):
         Args:
             layer: number of the layer, at least 1.
         """
-        self._require_built()
+        self.require_built()
         if not 1 <= layer < len(self.rbms):
             raise ValueError(f"`layer` must be in 1 .. {len(self.rbms) - 1}. Received: layer={layer!r}")
         below, above = self.rbms[layer - 1], self.rbms[layer]
-        kinds = below.visible_unit.name, above.hidden_unit.name
-        if number_of_labels(above.visible_unit) or below.num_visible != above.units or kinds[0] != kinds[1]:
+        same = below.num_visible == above.units and below.visible_unit == above.hidden_unit
+        if above.visible_unit.classes or not same:
             raise ValueError(
                 f"The hidden units of {above.name!r} must be as the visible units of {below.name!r}, without labels. "
-                f"Received: {above.units} {kinds[1]!r} and {below.num_visible} {kinds[0]!r} units"
+                f"Received: {above.units} {above.hidden_unit.name!r} and {below.num_visible} "
+                f"{below.visible_unit.name!r} units"
             )
         above.kernel.assign(tf.transpose(below.kernel))
         above.visible_bias.assign(below.hidden_bias)
@@ -179,31 +136,17 @@ class DBN(UpDownModel):
             One Keras history for each layer, of the epochs of this call.
         """
         each = pretraining.check_epochs(epochs, len(self.rbms))
-        pretraining.check_inputs(inputs)
-        check_layers(self.rbms)
-        if self.untied:
-            raise ValueError(
-                "Up-down training has given the layers generative weights of their own, which pre-training would not "
-                "change. Pre-train before `fit`. Received: a DBN that `fit` or `untie` has changed"
-            )
-        for rbm in self.rbms:
-            if not rbm.compiled:
-                raise ValueError(f"Compile every layer before pre-training. Received: {rbm.name!r}, not compiled")
-        width = self.num_visible if self.built else None
-        stream = stream_of(
-            x, y, sample_weight, batch_size, steps_per_epoch,
-            self.data_unit, width, self.classes, self.rbms[0].variable_dtype,
-        )  # fmt: skip
-        self._build_for(x)
+        data = pretraining.check_arguments(
+            self, x, y, sample_weight, batch_size, steps_per_epoch, inputs, initial_layer
+        )
+        if not self.built:
+            self.build((None, data.width))
         for rbm in self.rbms:
             # A model that is saved before a layer's turn has come has the layer's optimizer too.
-            if not rbm.optimizer.built:
-                with self.distribute_strategy.scope():
-                    rbm.optimizer.build(rbm.trainable_variables)
-        if initial_layer is not None and not 0 <= initial_layer < len(self.rbms):
-            raise ValueError(f"`initial_layer` must be in 0 .. {len(self.rbms) - 1}. Received: {initial_layer!r}")
+            with self.distribute_strategy.scope():
+                rbm.build_optimizer()
         show = 1 if verbose == "auto" else int(verbose)
-        return pretraining.pretrain(self, stream, each, inputs, initial_layer, callbacks, layer_callbacks, show)
+        return pretraining.pretrain(self, data, each, inputs, initial_layer, callbacks, layer_callbacks, show)
 
     def epochs_done(self, layer: int) -> int:
         """Epochs of pre-training that a layer has done."""
@@ -242,15 +185,15 @@ class DBN(UpDownModel):
         Returns:
             ``[num_samples, visible units]``.
         """
-        self._require_built()
-        key = self.rbms[-1].sampling_key(seed)
+        self.require_built()
+        key = self.top.sampling_key(seed)
         start = start_of_top(self, num_samples, gibbs_steps, labels, initial, key)
-        if self._compiled.sample is None:
-            self._compiled.sample = compiled(
-                lambda *chains: generate(self.rbms[-1].machine(), self.generative_machines(), *chains)
+        if self._untracked.sample is None:
+            self._untracked.sample = compiled(
+                lambda *chains: generate(self.top.machine(), self.generative_machines(), *chains)
             )
-        drawn = self._compiled.sample(*start, key)
-        return drawn.probability if probabilities else drawn.visible
+        drawn = self._untracked.sample(*start, key)
+        return drawn.expected if probabilities else drawn.visible
 
     def label_log_prob(self, x: Any) -> tf.Tensor:
         """Logarithm of the probability of each label, by the free energies of the top RBM.
@@ -263,11 +206,7 @@ class DBN(UpDownModel):
         Returns:
             ``[n, classes]``.
         """
-        if not self.classes:
-            raise ValueError(
-                "The top layer has no labels: give it visible_type=tf_wcd.units.Labelled(kind, classes). "
-                f"Received: visible_type={self.rbms[-1].visible_unit.name!r}"
-            )
+        self.require_classes(f"visible_type={self.top.visible_unit.name!r}")
         x = self._check(x)
         machines = self.machines()
         parts = []
@@ -278,7 +217,7 @@ class DBN(UpDownModel):
 
     def reconstruct(self, x: Any) -> tf.Tensor:
         """Expectations carried up to the top hidden units and down again, ``[n, visible units]``."""
-        return networks.reconstruction(self.machines(), self.generative_machines(), tf.constant(self._check(x)))
+        return reconstruction(self.machines(), self.generative_machines(), tf.constant(self._check(x)))
 
     # Models for back-propagation
 
@@ -295,7 +234,7 @@ class DBN(UpDownModel):
             A model from ``[batch, visible units]`` to logits ``[batch, num_classes]``, not compiled. Train it with
             ``SparseCategoricalCrossentropy(from_logits=True)``.
         """
-        self._require_built()
+        self.require_built()
         return networks.classifier(self, num_classes, share, dropout)
 
     def autoencoder(self, share: bool = False, linear_code: bool = False) -> keras.Model:
@@ -311,32 +250,24 @@ class DBN(UpDownModel):
             A model from ``[batch, visible units]`` to the same, not compiled. If the weights are copies, its layers
             ``encoder`` and ``decoder`` are models too.
         """
-        self._require_built()
+        self.require_built()
         return networks.autoencoder(self, share, linear_code)
 
     # Helpers
 
-    def _require_built(self) -> None:
-        if not self.built:
+    def require_classes(self, received: str) -> None:
+        """Raises ValueError if the top layer has no labels."""
+        if not self.classes:
             raise ValueError(
-                "The DBN does not know its number of visible units yet: "
-                "pre-train it, call it, or use `build((None, visible units))`."
+                "The top layer has no labels: give it visible_type=tf_wcd.units.Labelled(kind, classes). "
+                f"Received: {received}"
             )
-
-    def _build_for(self, x: Any) -> None:
-        if not self.built:
-            spec = x.element_spec if isinstance(x, tf.data.Dataset) else np.asarray(x)
-            first = spec[0] if isinstance(spec, tuple) else spec
-            if len(first.shape) != 2 or first.shape[-1] is None:
-                raise ValueError(
-                    f"Batches must have the shape [examples, visible units]. Received: shape {tuple(first.shape)}"
-                )
-            self.build((None, int(first.shape[-1])))
 
     def _check(self, x: Any) -> np.ndarray:
         width = self.num_visible if self.built else None
         x = data_checks.check_visible(x, self.data_unit, width, dtype=self.rbms[0].variable_dtype)
-        self._build_for(x)
+        if not self.built:
+            self.build((None, x.shape[1]))
         return x
 
     # Saving
@@ -387,21 +318,3 @@ class DBN(UpDownModel):
         from tf_wcd.export.layer_facts import export_dbn
 
         return export_dbn(self, filepath, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "layers": [keras.saving.serialize_keras_object(rbm) for rbm in self.rbms]}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> DBN:
-        layers = [
-            keras.saving.deserialize_keras_object(layer, custom_objects=custom_objects) for layer in config["layers"]
-        ]
-        return cls(**{**config, "layers": layers})
-
-    def get_build_config(self) -> dict[str, Any]:
-        return {"input_shape": [None, self.num_visible], "untied": self.untied}
-
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        self.build(tuple(config["input_shape"]))
-        if config.get("untied"):
-            self.untie()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -10,17 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.dbn.passes import label_log_weights, pass_up, top_hidden_mean
+from tf_wcd.dbn.stack import deserialised
 from tf_wcd.layer import RBMLayer
-from tf_wcd.machine import Machine
-from tf_wcd.units import Bernoulli, Gaussian, Spin, Unit
-from tf_wcd.units.labelled import number_of_labels
+from tf_wcd.sampling.passes import label_log_weights, reconstruction
+from tf_wcd.units import Unit
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
-
-# The mean of each kind of units, as Keras calls it.
-ACTIVATIONS: dict[type[Unit], str] = {Bernoulli: "sigmoid", Spin: "tanh", Gaussian: "linear"}
 
 
 def classifier(dbn: DBN, num_classes: int, share: bool, dropout: float) -> keras.Model:
@@ -79,47 +75,21 @@ def _make_linear(encode: keras.layers.Dense, decode: keras.layers.Dense, unit: U
 
 def upward(rbm: RBMLayer) -> keras.layers.Dense:
     """E[h | x] of an RBM as an ordinary dense layer with a copy of its weights; labels are left out."""
-    kernel = rbm.kernel.numpy()
-    labels = number_of_labels(rbm.visible_unit)
-    return _dense(
-        kernel[:-labels] if labels else kernel, rbm.hidden_bias.numpy(), rbm.hidden_unit, f"{rbm.name}_up", rbm
-    )
+    kernel = rbm.kernel.numpy()[: rbm.num_visible - rbm.visible_unit.classes]
+    return _dense(kernel, rbm.hidden_bias.numpy(), rbm.machine().hidden, f"{rbm.name}_up", rbm)
 
 
 def downward(rbm: RBMLayer, kernel: np.ndarray) -> keras.layers.Dense:
     """E[x | h] of an RBM as an ordinary dense layer with a copy of its weights."""
-    weights, bias = np.swapaxes(kernel, 0, 1), rbm.visible_bias.numpy()
-    if isinstance(rbm.visible_unit, Gaussian):
-        # The mean is the variance times the field: a linear unit with the variance in its weights.
-        variance = np.asarray(rbm.machine().visible.mean(tf.ones([1, rbm.num_visible])))[0]
-        weights, bias = weights * variance, bias * variance
-    return _dense(weights, bias, rbm.visible_unit, f"{rbm.name}_down", rbm)
+    return _dense(kernel.T, rbm.visible_bias.numpy(), rbm.machine().visible, f"{rbm.name}_down", rbm)
 
 
 def _dense(kernel: np.ndarray, bias: np.ndarray, unit: Unit, name: str, rbm: RBMLayer) -> keras.layers.Dense:
-    activation: str | Callable[..., Any] = ACTIVATIONS.get(type(unit), unit.mean)
+    activation, factors = unit.activation()
     layer = keras.layers.Dense(kernel.shape[1], activation=activation, name=name, dtype=rbm.dtype_policy)
     layer.build((None, kernel.shape[0]))
-    layer.set_weights([kernel, bias])
+    layer.set_weights([kernel * factors, bias * factors])
     return layer
-
-
-def reconstruction(recognition: Sequence[Machine], generative: Sequence[Machine], visible: tf.Tensor) -> tf.Tensor:
-    """Expectations carried up to the top hidden units and down again.
-
-    Args:
-        recognition: all machines, the top one included.
-        generative: those below the top one.
-        visible: ``[rows, n_v]``.
-    """
-    top = recognition[-1]
-    states = top_hidden_mean(top, pass_up(recognition[:-1], visible)[-1])
-    states = top.visible.mean(top.visible_field(states))
-    if generative:
-        states = states[:, : generative[-1].num_hidden]
-    for machine in reversed(generative):
-        states = machine.visible.mean(machine.visible_field(states))
-    return states[:, : visible.shape[1]]
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -149,10 +119,7 @@ class TiedAutoencoder(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> TiedAutoencoder:
-        layers = [
-            keras.saving.deserialize_keras_object(layer, custom_objects=custom_objects) for layer in config["layers"]
-        ]
-        return cls(**{**config, "layers": layers})
+        return cls(**{**config, "layers": deserialised(config["layers"], custom_objects)})
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -172,7 +139,7 @@ class LabelLogits(keras.layers.Layer):
         return label_log_weights(self.rbm.machine(), tf.cast(inputs, self.rbm.variable_dtype))
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
-        return (*input_shape[:-1], number_of_labels(self.rbm.visible_unit))
+        return (*input_shape[:-1], self.rbm.visible_unit.classes)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rbm": keras.saving.serialize_keras_object(self.rbm)}

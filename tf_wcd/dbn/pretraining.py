@@ -9,19 +9,26 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.arguments import is_integer
+from tf_wcd import compat
+from tf_wcd.arguments import check_integer, is_integer
+from tf_wcd.dbn.compatibility import check_layers
 from tf_wcd.dbn.progress import LayerReports, PretrainingProgress
-from tf_wcd.dbn.streams import INPUTS, ArrayStream, DatasetStream, inputs_of_layer
-from tf_wcd.random_bits import key_of
-from tf_wcd.resume import forget_broken_count
+from tf_wcd.machine import Machine
+from tf_wcd.random import batch_source, key_of, subkey
+from tf_wcd.sampling.passes import pass_up
+from tf_wcd.training.inputs import ArrayInput, DatasetInput, input_of
+from tf_wcd.training.resume import forget_broken_count
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
 
+INPUTS = ("probabilities", "samples")
+Data = ArrayInput | DatasetInput
+
 
 def pretrain(
     dbn: DBN,
-    stream: ArrayStream | DatasetStream,
+    data: Data,
     epochs: Sequence[int],
     inputs: str,
     initial_layer: int | None,
@@ -31,18 +38,18 @@ def pretrain(
 ) -> list[keras.callbacks.History]:
     """Trains the layers from ``initial_layer`` on, each up to its number of epochs; see `DBN.pretrain`."""
     progress = PretrainingProgress(verbose)
-    progress.updates = stream.updates_per_epoch
+    progress.updates = data.updates_per_epoch
     everything = keras.callbacks.CallbackList(
         [*_as_list(callbacks), progress],
         add_history=False,
         model=dbn,
         epochs=sum(epochs),
-        steps=stream.updates_per_epoch,
+        steps=data.updates_per_epoch,
         verbose=verbose,
     )
     dbn.stop_training = False
     histories = []
-    _begin(dbn, stream, everything)
+    _begin(dbn, data, everything)
     # Callbacks may have restored a model that was further on.
     begun = [number for number in range(len(dbn.rbms)) if dbn.epochs_done(number)]
     initial_layer = max(begun, default=0) if initial_layer is None else initial_layer
@@ -53,30 +60,31 @@ def pretrain(
         history.on_train_begin()
         if number >= initial_layer and done < wished and not dbn.stop_training:
             history = _train_layer(
-                dbn, number, stream, (done, wished), inputs, everything, progress, (layer_callbacks or {}).get(number)
+                dbn, number, data, (done, wished), inputs, everything, progress, (layer_callbacks or {}).get(number)
             )
         histories.append(history)
     everything.on_train_end()
     return histories
 
 
-def _begin(dbn: DBN, stream: ArrayStream | DatasetStream, everything: keras.callbacks.CallbackList) -> None:
+def _begin(dbn: DBN, data: Data, everything: keras.callbacks.CallbackList) -> None:
     """Tells the callbacks that training begins; `BackupAndRestore` loads what was saved."""
     backups = [c for c in everything.callbacks if isinstance(c, keras.callbacks.BackupAndRestore)]
     if backups:
         # They can load only what is there: the chains of every layer, too, whose turn would come later.
         for rbm in dbn.rbms:
-            rbm.prepare(stream.first_batch_size())
+            rbm.prepare(data.batch_size)
     for backup in backups:
         forget_broken_count(backup)
     everything.on_train_begin()
-    dbn._initial_epoch = None  # how far each layer has come is in the model; Keras would skip epochs of `fit`
+    # How far each layer has come is in the model. With this number Keras would skip epochs of `fit`.
+    compat.set_initial_epoch(dbn, None)
 
 
 def _train_layer(
     dbn: DBN,
     number: int,
-    stream: ArrayStream | DatasetStream,
+    data: Data,
     span: tuple[int, int],
     inputs: str,
     everything: keras.callbacks.CallbackList,
@@ -87,10 +95,11 @@ def _train_layer(
     rbm = dbn.rbms[number]
     seed = int(rbm.seed_generator.state.numpy()[0])
     dataset = inputs_of_layer(
-        stream.numbered(seed, span[0]),
+        data.numbered(seed, span[0]),
         [below.machine() for below in dbn.rbms[:number]],
         inputs,
         key_of(tf.constant([seed, 0], tf.int64), purpose=0xDB),
+        classes=dbn.classes,
         with_labels=number == len(dbn.rbms) - 1,
     )
 
@@ -109,10 +118,43 @@ def _train_layer(
         dataset,
         epochs=span[1],
         initial_epoch=span[0],
-        steps_per_epoch=stream.steps_per_epoch,
+        steps_per_epoch=data.updates_per_epoch if isinstance(data, ArrayInput) else data.steps_per_epoch,
         verbose=0,
         callbacks=[*_as_list(callbacks), reports],
     )
+
+
+def inputs_of_layer(
+    numbered: tf.data.Dataset,
+    machines: Sequence[Machine],
+    inputs: str,
+    key: tf.Tensor,
+    classes: int,
+    with_labels: bool,
+) -> tf.data.Dataset:
+    """What a layer is trained on: batches of the data carried up through the layers below it.
+
+    Only batches are in memory: the inputs of a layer are computed from the data as they are needed.
+
+    Args:
+        numbered: ``(number, rows, weights)``, with labels in the last columns of the rows.
+        machines: the layers below, at their present parameters, which stay as they are in the result.
+        inputs: ``"probabilities"`` or ``"samples"``: what each layer hands to the next.
+        key: uint32 [2] for the samples; those of a batch depend on its number alone.
+        classes: number of labels.
+        with_labels: join the labels to the units.
+    """
+
+    @tf.autograph.experimental.do_not_convert
+    def carry(number: tf.Tensor, rows: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        x, y = rows[:, : rows.shape[1] - classes], rows[:, rows.shape[1] - classes :]
+        word = tf.bitwise.bitwise_and(number, tf.constant(2**32 - 1, tf.int64))
+        source = batch_source(subkey(key, word)) if inputs == "samples" else None
+        states = pass_up(machines, x, source)[-1]
+        states = tf.concat([states, y], axis=-1) if with_labels else states
+        return states, states[:, :1], weights
+
+    return numbered.map(carry, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def check_epochs(epochs: Any, layers: int) -> list[int]:
@@ -127,10 +169,43 @@ def check_epochs(epochs: Any, layers: int) -> list[int]:
     return [int(n) for n in each]
 
 
-def check_inputs(inputs: str) -> str:
+def check_arguments(
+    dbn: DBN,
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    batch_size: int,
+    steps_per_epoch: int | None,
+    inputs: str,
+    initial_layer: int | None,
+) -> Data:
+    """The data of `DBN.pretrain`, and checks of its other arguments and of the layers."""
     if inputs not in INPUTS:
         raise ValueError(f"`inputs` must be one of {list(INPUTS)}. Received: inputs={inputs!r}")
-    return inputs
+    if initial_layer is not None and not 0 <= initial_layer < len(dbn.rbms):
+        raise ValueError(f"`initial_layer` must be in 0 .. {len(dbn.rbms) - 1}. Received: {initial_layer!r}")
+    check_layers(dbn.rbms)
+    if dbn.untied:
+        raise ValueError(
+            "Up-down training has given the layers separate generative weights, which pre-training would not change. "
+            "Pre-train before `fit`. Received: a DBN that `fit` or `untie` has changed"
+        )
+    for rbm in dbn.rbms:
+        if not rbm.compiled:
+            raise ValueError(f"Compile every layer before pre-training. Received: {rbm.name!r}, not compiled")
+    if isinstance(x, tf.data.Dataset):
+        if y is not None:
+            raise ValueError(
+                "`y` goes with arrays; a data set yields (x, y, sample_weight). Received: a tf.data.Dataset with `y`"
+            )
+    elif steps_per_epoch is not None:
+        raise ValueError(
+            f"`steps_per_epoch` goes with a tf.data.Dataset. Received: steps_per_epoch={steps_per_epoch!r}"
+        )
+    data = input_of(x, y, sample_weight, dbn.data_spec(), check_integer("batch_size", batch_size), steps_per_epoch)
+    if not isinstance(data, Data):
+        raise ValueError(f"`x` must be an array or a tf.data.Dataset. Received: {type(x).__name__}")
+    return data
 
 
 def _as_list(callbacks: Any) -> list[keras.callbacks.Callback]:

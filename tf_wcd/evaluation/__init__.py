@@ -1,7 +1,8 @@
 """How good a model is: exact sums where they can be done, estimates with their errors elsewhere."""
 
+from tf_wcd.enumeration import MAX_UNITS
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
-from tf_wcd.evaluation.exact import MAX_UNITS, kl_divergence, log_partition, log_prob
+from tf_wcd.evaluation.exact import kl_divergence, log_partition, log_prob
 from tf_wcd.evaluation.likelihood import LogLikelihood, log_likelihood
 from tf_wcd.evaluation.parzen import parzen_bandwidth, parzen_log_likelihood
 from tf_wcd.evaluation.pseudo import PseudoLogLikelihood, pseudo_log_likelihood

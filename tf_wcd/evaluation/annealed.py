@@ -12,15 +12,12 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.data_checks import check_visible
-from tf_wcd.evaluation.annealing import anneal, base_log_partition, sample_base
 from tf_wcd.evaluation.compiled import call_compiled
-from tf_wcd.evaluation.exact import check_single
-from tf_wcd.evaluation.exact_samples import can_sample_exactly, exact_samples
+from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
-from tf_wcd.gibbs import random_visible
-from tf_wcd.random_bits import subkey
-from tf_wcd.sampling import run_chains
-from tf_wcd.units.base import bias_of_means
+from tf_wcd.random import batch_source, subkey
+from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible, run_chains
+from tf_wcd.sampling.annealing import anneal, base_log_partition, sample_base
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -118,8 +115,7 @@ def annealed_log_partition(
     >>> abs(result.estimate - exact) < 4 * result.standard_error
     True
     """
-    machine = rbm.machine()
-    check_single(rbm)
+    machine = machine_of(rbm)
     for name, value, least in (("chains", chains, 2), ("burn_in", burn_in, 0), ("memory_limit", memory_limit, 1)):
         check_integer(name, value, least)
     dtype = machine.kernel.dtype
@@ -188,14 +184,14 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
     elif data is not None:
         means = data.mean(axis=0, keepdims=True, dtype="float64")
     else:
-        start = random_visible(machine, chains, key, draw=2**32 - 1)
+        start = random_visible(machine, chains, batch_source(key), draw=2**32 - 1)
         pilot = call_compiled(_gibbs, rbm, start, tf.constant(PILOT_STEPS), key)
         means = np.mean(pilot, axis=0, keepdims=True, dtype="float64")
-    return bias_of_means(unit, means.astype(dtype))[0]
+    return machine.visible.bias_of_means(means.astype(dtype))[0]
 
 
 def _gibbs(machine: Any, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    return run_chains(machine, visible, None, steps, key)
+    return run_chains(machine, visible, None, steps, batch_source(key)).visible
 
 
 def _reverse_starts(
@@ -208,12 +204,12 @@ def _reverse_starts(
     if initial is not None:
         start, origin = tf.constant(initial), "initial"
     elif can_sample_exactly(machine):
-        return exact_samples(machine, chains, generator, start_key), "exact"
+        return exact_sampler(machine).sample(chains, start_key), "exact"
     elif data is not None:
         rows = generator.choice(len(data), chains, replace=chains > len(data))
         start, origin = tf.constant(data[rows]), "data"
     else:
-        start, origin = random_visible(machine, chains, start_key, draw=0), "random"
+        start, origin = random_visible(machine, chains, batch_source(start_key), draw=0), "random"
     return call_compiled(_gibbs, rbm, start, tf.constant(int(burn_in)), subkey(key, _BURN_IN)), origin
 
 

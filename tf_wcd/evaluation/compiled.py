@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import keras
-import tensorflow as tf
 
 from tf_wcd.machine import Machine
 from tf_wcd.units import Unit
@@ -34,20 +30,19 @@ def call_compiled(function: Callable[..., Any], rbm: RBMLayer, *arguments: Any) 
         "kernel": machine.kernel,
         "visible_bias": machine.visible_bias,
         "hidden_bias": machine.hidden_bias,
-        "unit": {name: tf.convert_to_tensor(v) for name, v in rbm.visible_parameters.items()},
+        "visible": dict(machine.visible.parameters),
+        "hidden": dict(machine.hidden.parameters),
     }
-    run = _compiled(function, _text_of(rbm.visible_unit), _text_of(rbm.hidden_unit), machine.product_dtype)
+    run = _compiled(function, rbm.visible_unit, rbm.hidden_unit, machine.product_dtype)
     return run(parameters, *arguments)
 
 
 @functools.cache
-def _compiled(function: Callable[..., Any], visible: str, hidden: str, product_dtype: str | None) -> Any:
-    visible_unit, hidden_unit = _unit_of(visible), _unit_of(hidden)
-
+def _compiled(function: Callable[..., Any], visible_unit: Unit, hidden_unit: Unit, product_dtype: str | None) -> Any:
     def run(parameters: dict[str, Any], *arguments: Any) -> Any:
         machine = Machine(
-            visible=visible_unit.bind(parameters["unit"]),
-            hidden=hidden_unit,
+            visible=visible_unit.bind(parameters["visible"]),
+            hidden=hidden_unit.bind(parameters["hidden"]),
             kernel=parameters["kernel"],
             visible_bias=parameters["visible_bias"],
             hidden_bias=parameters["hidden_bias"],
@@ -56,12 +51,3 @@ def _compiled(function: Callable[..., Any], visible: str, hidden: str, product_d
         return function(machine, *arguments)
 
     return compiled(run, jit_compile=True)
-
-
-def _text_of(unit: Unit) -> str:
-    """A unit type with its settings as text, equal for equal ones."""
-    return json.dumps(keras.saving.serialize_keras_object(unit), sort_keys=True)
-
-
-def _unit_of(text: str) -> Unit:
-    return keras.saving.deserialize_keras_object(json.loads(text))

@@ -7,7 +7,6 @@ is bounded whatever the size. Terms are computed in float64, and added by a runn
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +14,13 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_sample_weight, check_visible
-from tf_wcd.enumeration import states_of
+from tf_wcd.enumeration import CHUNK_BYTES, MAX_UNITS, Side, smaller_side
 from tf_wcd.evaluation import factored
 from tf_wcd.machine import Machine
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
 
-MAX_UNITS = 25
-CHUNK_BYTES = 2**25
 MEMORY_LIMIT = 2**29
 
 
@@ -58,24 +55,18 @@ def log_partition(rbm: RBMLayer, memory_limit: int = MEMORY_LIMIT) -> Any:
 def log_partition_of(machine: Machine, memory_limit: int = MEMORY_LIMIT) -> tf.Tensor:
     """Exact log Z of a machine, float64: see `log_partition`."""
     check_integer("memory_limit", memory_limit)
-    over_visible, count = smaller_side(machine)
-    if count > MAX_UNITS:
+    wide = machine.cast("float64")
+    side = smaller_side(wide)
+    if side.bits > MAX_UNITS:
         raise ValueError(
             f"Exact evaluation enumerates the smaller side, of at most {MAX_UNITS} units. "
-            f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden units. "
-            "Use `tf_wcd.evaluation.annealed_log_partition`."
+            f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden "
+            f"({machine.hidden.name}) units. Use `tf_wcd.evaluation.annealed_log_partition`."
         )
-    wide = as_float64(machine)
-    group = factored.factors_per_logarithm(wide, over_visible)
-    if group and factored.bytes_of_tables(wide, over_visible) <= memory_limit:
-        return factored.log_sum(wide, over_visible, group)
-    return _log_sum(wide, over_visible, count, _chunk_size(machine, count, memory_limit))
-
-
-def smaller_side(machine: Machine) -> tuple[bool, int]:
-    """Whether the visible side is the one to enumerate, and how many units the side has."""
-    over_visible = machine.visible.values is not None and machine.num_visible <= machine.num_hidden
-    return over_visible, machine.num_visible if over_visible else machine.num_hidden
+    group = factored.factors_per_logarithm(side)
+    if group and factored.bytes_of_tables(side) <= memory_limit:
+        return factored.log_sum(side, group)
+    return _log_sum(side, side.chunk_size(_chunk_bytes(memory_limit)))
 
 
 def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndarray:
@@ -89,7 +80,7 @@ def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndar
     Returns:
         float64 ``[n]``, or ``[count, n]`` for an ensemble.
     """
-    machine = as_float64(rbm.machine())
+    machine = rbm.machine().cast("float64")
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
     log_z = np.asarray(log_partition(rbm, memory_limit))
     return -free_energies(machine, x, memory_limit) - log_z[..., None]
@@ -133,32 +124,19 @@ def check_probabilities(probabilities: Any, count: int) -> np.ndarray:
     return probabilities / probabilities.sum()
 
 
-def check_single(rbm: RBMLayer) -> None:
-    """Raises ValueError for an ensemble, where only one model can be evaluated at a time."""
-    if rbm.members_shape:
+def machine_of(rbm: RBMLayer) -> Machine:
+    """The machine of one RBM.
+
+    Raises:
+        ValueError: for an ensemble, where only one model can be evaluated at a time.
+    """
+    machine = rbm.machine()
+    if machine.members:
         raise ValueError(
             "One model is evaluated at a time: pass `ensemble.member(index)`. "
-            f"Received: an ensemble of {rbm.members_shape[0]} members"
+            f"Received: an ensemble of {machine.members[0]} members"
         )
-
-
-def as_float64(machine: Machine) -> Machine:
-    """The machine with its parameters in float64."""
-    wide = {name: tf.cast(getattr(machine, name), tf.float64) for name in ("kernel", "visible_bias", "hidden_bias")}
-    return Machine(machine.visible, machine.hidden, **wide)
-
-
-def chunks_of_states(machine: Machine) -> Iterator[tuple[int, tf.Tensor]]:
-    """All states of the smaller side, float64 ``[chunk, units]`` at a time, each with the number of its first state."""
-    over_visible, count = smaller_side(machine)
-    chunk = _chunk_size(machine, count)
-    for start in range(0, 2**count, chunk):
-        states = start + tf.range(chunk)
-        yield start, states_of(states, machine.visible if over_visible else machine.hidden, count, "float64")
-
-
-def _chunk_size(machine: Machine, count: int, memory_limit: int = MEMORY_LIMIT) -> int:
-    return 2 ** min(count, int(math.log2(max(2, _chunk_bytes(memory_limit) // (8 * _row_width(machine))))))
+    return machine
 
 
 def _chunk_bytes(memory_limit: int) -> int:
@@ -166,19 +144,20 @@ def _chunk_bytes(memory_limit: int) -> int:
     return min(CHUNK_BYTES, memory_limit // 6)
 
 
-def _log_sum(machine: Machine, over_visible: bool, count: int, chunk: int) -> tf.Tensor:
-    unit = machine.visible if over_visible else machine.hidden
+def _log_sum(side: Side, chunk: int) -> tf.Tensor:
+    count = side.num_states
 
     def body(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        states = states_of(start + tf.range(chunk), unit, count, "float64")
-        energies = machine.free_energy(states) if over_visible else machine.hidden_free_energy(states)
-        return start + chunk, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(-energies, axis=-1)]), axis=0)
+        numbers = start + tf.range(chunk)
+        energies = side.free_energy(side.states_at(tf.minimum(numbers, count - 1)))
+        terms = tf.where(numbers < count, -energies, tf.constant(-np.inf, tf.float64))
+        return start + chunk, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(terms, axis=-1)]), axis=0)
 
-    start = tf.constant(0), tf.fill(machine.kernel.shape[:-2], tf.constant(-np.inf, tf.float64))
-    _, total = tf.while_loop(lambda i, _: i < 2**count, body, start, parallel_iterations=1)
+    start = tf.constant(0), tf.fill(side.machine.members, tf.constant(-np.inf, tf.float64))
+    _, total = tf.while_loop(lambda i, _: i < count, body, start, parallel_iterations=1)
     return total
 
 
 def _row_width(machine: Machine) -> int:
     """Numbers that one enumerated state takes, over all members."""
-    return max(machine.num_visible, machine.num_hidden) * math.prod(machine.kernel.shape[:-2])
+    return max(machine.num_visible, machine.num_hidden) * math.prod(machine.members)

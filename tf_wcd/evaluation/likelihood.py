@@ -9,8 +9,9 @@ import numpy as np
 
 from tf_wcd.arguments import is_integer
 from tf_wcd.data_checks import check_visible
+from tf_wcd.enumeration import MAX_UNITS, smaller_side
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
-from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, check_single, free_energies, log_partition, smaller_side
+from tf_wcd.evaluation.exact import free_energies, log_partition, machine_of
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -65,12 +66,11 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
     """
     if not is_integer(max_units) or not 0 <= max_units <= MAX_UNITS:
         raise ValueError(f"`max_units` must be an integer in [0, {MAX_UNITS}]. Received: max_units={max_units!r}")
-    check_single(rbm)
-    machine = as_float64(rbm.machine())
+    machine = machine_of(rbm).cast("float64")
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
     log_weights = -free_energies(machine, x)
     total = float(log_weights.mean())
-    if smaller_side(machine)[1] <= max_units:
+    if smaller_side(machine).bits <= max_units:
         log_z = log_partition(rbm)
         mean = total - log_z
         return LogLikelihood("exact", mean, log_weights - log_z, 0.0, mean, mean, log_z)

@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
-from tf_wcd.units import Gaussian
 
 # Chunks of samples have one of two sizes, so that few shapes have to be compiled.
 LARGE, SMALL = 1024, 128
@@ -261,7 +260,7 @@ def _check_points(samples: Any, test: Any, name: str = "test") -> tuple[np.ndarr
 def _as_matrix(x: Any, width: int | None, what: str) -> np.ndarray:
     x = np.asarray(x)
     keep = x.dtype if np.issubdtype(x.dtype, np.number) or x.dtype == bool else "float64"
-    return check_visible(x, Gaussian(), width, what, dtype=str(keep))
+    return check_visible(x, None, width, what, dtype=str(keep))
 
 
 def _check_sigmas(sigma: Any) -> np.ndarray:

@@ -11,9 +11,10 @@ import tensorflow as tf
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.compiled import call_compiled
-from tf_wcd.evaluation.exact import check_single
-from tf_wcd.machine import Machine, static_shape
-from tf_wcd.random_bits import key_of, uniform
+from tf_wcd.evaluation.exact import machine_of
+from tf_wcd.machine import Machine
+from tf_wcd.random import key_of, uniform
+from tf_wcd.shapes import static_shape
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -47,8 +48,7 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
     >>> np.round(pseudo_log_likelihood(rbm, np.eye(3)) / np.log(2), 6).tolist()
     [-3.0, -3.0, -3.0]
     """
-    machine = rbm.machine()
-    check_single(rbm)
+    machine = machine_of(rbm)
     check_binary(rbm)
     dtype = machine.kernel.dtype
     x = check_visible(x, machine.visible, machine.num_visible, dtype=dtype.as_numpy_dtype, strict=True)
@@ -65,7 +65,8 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
 
 
 def check_binary(rbm: RBMLayer) -> None:
-    if rbm.visible_unit.values is None:
+    values = rbm.visible_unit.values
+    if values is None or len(values) != 2:
         raise ValueError(
             "The pseudo-likelihood is for visible units with two states. "
             f"Received: visible_type={rbm.visible_unit.name!r}"
@@ -97,8 +98,7 @@ def random_bits_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, b
 
 def flips(machine: Machine, states: tf.Tensor) -> tf.Tensor:
     """What a unit changes by when it goes to its other state."""
-    assert machine.visible.values is not None
-    low, high = machine.visible.values
+    low, high = machine.visible.values  # type: ignore[misc]
     return (low + high) - 2.0 * states
 
 

@@ -20,15 +20,13 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.data_checks import check_visible
-from tf_wcd.dbn.passes import draw, keyed_uniforms, label_log_weights
-from tf_wcd.dbn.streams import one_hot
-from tf_wcd.enumeration import all_states
+from tf_wcd.enumeration import MAX_UNITS, all_states, smaller_side
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
-from tf_wcd.evaluation.exact import MAX_UNITS, as_float64, log_partition, smaller_side
+from tf_wcd.evaluation.exact import log_partition
 from tf_wcd.machine import Machine
-from tf_wcd.random_bits import key_of, subkey
-from tf_wcd.units import Unit
-from tf_wcd.units.labelled import number_of_labels
+from tf_wcd.random import batch_source, key_of, subkey
+from tf_wcd.sampling.passes import label_log_weights
+from tf_wcd.training.inputs.labels import one_hot
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -100,8 +98,8 @@ def variational_bound(
     >>> tf_wcd.evaluation.variational_bound(dbn, np.eye(5)).method
     'exact'
     """
-    recognition = [as_float64(machine) for machine in dbn.machines()]
-    generative = [as_float64(machine) for machine in dbn.generative_machines()]
+    recognition = [machine.cast("float64") for machine in dbn.machines()]
+    generative = [machine.cast("float64") for machine in dbn.generative_machines()]
     top = recognition[-1]
     x = check_visible(x, dbn.data_unit, dbn.num_visible, dtype="float64", strict=True)
     samples, seed = check_integer("samples", samples), check_seed(seed)
@@ -110,14 +108,14 @@ def variational_bound(
         if not dbn.classes:
             raise ValueError("The top layer has no labels. Received: `labels`")
         given = tf.constant(one_hot(labels, dbn.classes, len(x), "float64"))
-    small = all(machine.num_hidden <= MAX_ENUMERATED for machine in recognition[:-1])
+    small = all(machine.hidden.bits(machine.num_hidden) <= MAX_ENUMERATED for machine in recognition[:-1])
     if exact and not small:
         raise ValueError(
             f"Exact bounds enumerate every layer below the top RBM, of at most {MAX_ENUMERATED} units. "
             f"Received: {[machine.num_hidden for machine in recognition[:-1]]} units"
         )
     annealed = None
-    if smaller_side(top)[1] <= max_units:
+    if smaller_side(top).bits <= max_units:
         log_z = log_z_upper = log_partition(dbn.rbms[-1])
     else:
         annealed = annealed_log_partition(dbn.rbms[-1], seed=seed, **annealing)
@@ -180,11 +178,14 @@ def _one_level(
     """log P(below | above) - log Q(above | below), and Q(above | below), each ``[below, above]``."""
     field = generative.visible_field(above)
     log_p = tf.matmul(below, field, transpose_b=True) - generative.visible.total_cumulant(field)
-    base = generative.visible.base_energy(below)
+    base = generative.visible.total_base_energy(below)
     if base is not None:
-        log_p -= tf.reduce_sum(base, axis=-1)[:, None]
+        log_p -= base[:, None]
     field = recognition.hidden_field(below)
     log_q = tf.matmul(field, above, transpose_b=True) - recognition.hidden.total_cumulant(field)[:, None]
+    base = recognition.hidden.total_base_energy(above)
+    if base is not None:
+        log_q -= base
     return log_p - log_q, tf.exp(log_q)
 
 
@@ -202,12 +203,12 @@ def _sampled(
         parts = []
         for start in range(0, len(x), ROWS_AT_A_TIME):
             states = tf.constant(x[start : start + ROWS_AT_A_TIME])
-            uniforms = keyed_uniforms(subkey(key, sample, start))
+            source = batch_source(subkey(key, sample, start))
             total = tf.zeros(states.shape[:1], tf.float64)
             for number, (up, down) in enumerate(zip(recognition[:-1], generative, strict=True)):
                 field = up.hidden_field(states)
-                above = draw(up.hidden, field, uniforms, number)
-                total += _entropy(up.hidden, field) + _log_conditional(down.visible, states, down.visible_field(above))
+                above = up.sample_hidden(field, source, number)
+                total += up.hidden.entropy(field) + down.visible.log_prob(states, down.visible_field(above))
                 states = above
             given = None if labels is None else labels[start : start + ROWS_AT_A_TIME]
             parts.append((total + _top_log_weight(recognition[-1], states, given)).numpy())
@@ -215,21 +216,9 @@ def _sampled(
     return np.stack(draws)
 
 
-def _log_conditional(unit: Unit, states: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
-    """log P(states | field), ``[rows]``."""
-    base = unit.base_energy(states)
-    own = tf.reduce_sum(states * field, axis=-1) - unit.total_cumulant(field)
-    return own if base is None else own - tf.reduce_sum(base, axis=-1)
-
-
-def _entropy(unit: Unit, field: tf.Tensor) -> tf.Tensor:
-    """Entropy of independent binary units in a field, ``[rows]``: cumulant - field * mean."""
-    return unit.total_cumulant(field) - tf.reduce_sum(field * unit.mean(field), axis=-1)
-
-
 def _top_log_weight(top: Machine, states: tf.Tensor, labels: tf.Tensor | None) -> tf.Tensor:
     """Unnormalised log-probability of the top RBM's visible units, with their label or summed over all, ``[rows]``."""
-    if not number_of_labels(top.visible):
+    if not top.visible.classes:
         return -top.free_energy(states)
     weights = label_log_weights(top, states)
     return tf.reduce_logsumexp(weights, axis=-1) if labels is None else tf.reduce_sum(labels * weights, axis=-1)

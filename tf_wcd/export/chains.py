@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_wcd.export.exact_sums import ExactSumMachine
-from tf_wcd.row_random import column_uniform, row_keys
+from tf_wcd.random import column_uniform, row_keys
 
 # What a row's random numbers are for. Those of `gibbs` and `clamp` are the same: nothing held is nothing clamped.
 START, UP, DOWN, SAMPLE_CHAIN, GIBBS_CHAIN = range(5)

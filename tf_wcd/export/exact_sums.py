@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tf_wcd.export.filled_labels import FilledLabels
 from tf_wcd.machine import Machine
-from tf_wcd.row_random import column_uniform, row_uniform
+from tf_wcd.random import column_uniform, row_uniform
 from tf_wcd.units import Labelled, Unit
 from tf_wcd.units.labelled import number_of_labels
 

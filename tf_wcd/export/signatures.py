@@ -16,7 +16,7 @@ from tf_wcd.export import chains
 from tf_wcd.export.exact_sums import ExactSumMachine
 from tf_wcd.export.starts import Start
 from tf_wcd.machine import Machine
-from tf_wcd.row_random import row_keys
+from tf_wcd.random import row_keys
 
 # How close to its ends the mean of a binary unit may be at the start of a chain.
 MARGIN = 0.001

@@ -1,14 +1,16 @@
-"""Negative phases: where the points that training pushes the model away from come from, and how they are weighted."""
+"""Negative phases: where the points come from, and how they are weighted."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
-from tf_wcd.negative_phases.base import Batch, NegativePhase, Points, State
-from tf_wcd.negative_phases.contrastive import CD, WCD
-from tf_wcd.negative_phases.exact import Exact, FixedPoints
-from tf_wcd.negative_phases.persistent import PCD, WPCD, start_chains
+from tf_wcd.negative_phases import points, weights
+from tf_wcd.negative_phases.base import Batch, Points, PointSource, State, Weights
+from tf_wcd.negative_phases.composition import NegativePhase
+from tf_wcd.negative_phases.named import CD, PCD, WCD, WPCD, Exact, FixedPoints
+from tf_wcd.registry import Registry
 
 __all__ = [
     "CD",
@@ -19,32 +21,94 @@ __all__ = [
     "Exact",
     "FixedPoints",
     "NegativePhase",
+    "PointSource",
     "Points",
     "State",
+    "Weights",
     "get",
-    "start_chains",
+    "name_of",
+    "points",
+    "register",
+    "unregister",
+    "weights",
 ]
 
+_phases: Registry[Callable[..., NegativePhase]] = Registry("negative_phase")
 
-def get(identifier: str | NegativePhase, **options: Any) -> NegativePhase:
-    """The negative phase of the given name, made with those of the options that it takes.
+
+def register(name: str, make: Callable[..., NegativePhase]) -> None:
+    """Gives a negative phase a name, for ``RBMLayer(..., negative_phase=name)``.
 
     Args:
-        identifier: a name, or a `NegativePhase` object, which is returned as it is.
-        **options: arguments for the phase, such as ``gibbs_steps``.
+        name: the name.
+        make: makes the phase, of those of the layer's arguments ``gibbs_steps`` and ``chains`` that it takes: its
+            class, say.
 
     Example:
 
-    >>> get("wcd", gibbs_steps=10, chains=None).gibbs_steps
+    >>> register("cd10", lambda: CD(gibbs_steps=10))
+    >>> get("cd10").source.gibbs_steps
+    10
+    >>> unregister("cd10")
+    """
+    _phases.register(name, make)
+
+
+def unregister(name: str) -> None:
+    """Takes a name back."""
+    _phases.unregister(name)
+
+
+def get(identifier: str | NegativePhase, **options: Any) -> NegativePhase:
+    """The negative phase of the given name, made with the options.
+
+    Args:
+        identifier: a name, in capitals or not, or a `NegativePhase` object, which is returned as it is.
+        **options: arguments for the phase, such as ``gibbs_steps``; those that are ``None`` count as not given.
+
+    Raises:
+        ValueError: for an unknown name, and for options that the phase does not take: an object takes none.
+
+    Example:
+
+    >>> get("wcd", gibbs_steps=10, chains=None).source.gibbs_steps
     10
     """
+    given = {name: value for name, value in options.items() if value is not None}
     if isinstance(identifier, NegativePhase):
+        if given:
+            raise ValueError(
+                f"Give {_listed(given)} to the negative phase itself, {type(identifier).__name__}(...), or pass its "
+                f"name. Received: a {type(identifier).__name__} object and {given}"
+            )
         return identifier
-    if isinstance(identifier, str) and identifier in NegativePhase.by_name:
-        phase = NegativePhase.by_name[identifier]
-        accepted = inspect.signature(phase).parameters
-        return phase(**{name: value for name, value in options.items() if name in accepted})
-    raise ValueError(
-        f"`negative_phase` must be one of {sorted(NegativePhase.by_name)} or a `tf_wcd.NegativePhase` object. "
-        f"Received: {identifier!r}"
-    )
+    name = identifier.lower() if isinstance(identifier, str) and identifier.lower() in _phases else identifier
+    if not isinstance(name, str) or name not in _phases:
+        raise ValueError(
+            f"`negative_phase` must be one of {sorted(_phases)} or a `tf_wcd.NegativePhase` object. "
+            f"Received: {identifier!r}"
+        )
+    make = _phases[name]
+    unknown = set(given) - set(inspect.signature(make).parameters)
+    if unknown:
+        raise ValueError(f"The negative phase {name!r} has no {_listed(sorted(unknown))}. Received: {given}")
+    return make(**given)
+
+
+def name_of(phase: NegativePhase) -> str | None:
+    """The name under which a phase of this class is registered; ``None`` if there is none.
+
+    Example:
+
+    >>> name_of(WCD(3))
+    'wcd'
+    """
+    return next((name for name, make in _phases.items() if make is type(phase)), None)
+
+
+def _listed(names: Any) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+for _name, _phase in {"cd": CD, "wcd": WCD, "pcd": PCD, "wpcd": WPCD, "exact": Exact}.items():
+    register(_name, _phase)

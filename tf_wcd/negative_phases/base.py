@@ -1,131 +1,105 @@
-"""What a negative phase is: a set of points and their weights."""
+"""The parts of a negative phase: data in, points out, and the rule for their weights."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
-from tf_wcd import replicas
 from tf_wcd.machine import Machine
-from tf_wcd.weights import check_minimum_ess, model_log_weights, tempered_log_weights
 
 State = dict[str, tf.Tensor]
 
 
-class Batch(NamedTuple):
+class Batch:
     """The positive phase: the data of one update.
 
     Attributes:
+        machine: the RBM at its present parameters.
         visible: ``[..., B, n_v]``.
         log_weights: ``[..., B]`` logarithm of the normalised sample weights.
-        hidden_field: ``[..., B, n_h]`` c + W x.
     """
 
-    visible: tf.Tensor
-    log_weights: tf.Tensor
-    hidden_field: tf.Tensor
+    def __init__(self, machine: Machine, visible: tf.Tensor, log_weights: tf.Tensor) -> None:
+        self.machine, self.visible, self.log_weights = machine, visible, log_weights
+        self._hidden_field: tf.Tensor | None = None
+        self.joint = False  # whether the field came out of one product with that of the points
+
+    @property
+    def hidden_field(self) -> tf.Tensor:
+        """``[..., B, n_h]`` c + W x of the data, computed when it is first asked for."""
+        if self._hidden_field is None:
+            self._hidden_field = self.machine.hidden_field(self.visible)
+        return self._hidden_field
+
+    def hidden_field_beside(self, points: tf.Tensor) -> tf.Tensor:
+        """c + W y of points that do not depend on the data's field: one matrix product gives both.
+
+        Args:
+            points: ``[..., M, n_v]``.
+        """
+        if self._hidden_field is not None:
+            return self.machine.hidden_field(points)
+        self.joint = True
+        self._hidden_field, field = self.machine.hidden_fields(self.visible, points)
+        return field
 
 
-class Points(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Points:
     """The points Y of a negative phase.
 
     Attributes:
         visible: ``[..., M, n_v]``.
         hidden_field: ``[..., M, n_h]`` c + W y.
-        data_hidden_field: the batch's hidden field again, where it came out of the same matrix product as the points':
-            the training then uses this one, and the batch's own is never computed. ``None`` otherwise.
+        log_weights: ``[..., M]`` logarithm of their weights, up to a constant; ``None`` leaves them to the rule of the
+            negative phase.
     """
 
     visible: tf.Tensor
     hidden_field: tf.Tensor
-    data_hidden_field: tf.Tensor | None = None
+    log_weights: tf.Tensor | None = None
 
 
-class NegativePhase:
-    """The weighted negative phase over any points: subclass it, say where the points come from, and pass an object.
-
-    A subclass implements `points`. The weights are the model's, softmax(-F), unless it overrides `log_weights` too.
-    State that lives from update to update (persistent chains) is a dictionary of tensors: `initial_state` makes it,
-    `points` takes it and returns what it has become; the layer keeps it in variables and saves it with the model.
-
-    Under `tf.distribute` every replica has its own part of the batch, of the points and of the state: arrays of the
-    state with two axes or more are divided along the last but one. Weights are normalised over all replicas with
-    `tf_wcd.replicas.normalise`.
-
-    A subclass with a ``name`` can be asked for by that name, ``RBMLayer(..., negative_phase="name")``. To save models
-    with it, register it with `keras.saving.register_keras_serializable`; `get_config` must return the arguments
-    of ``__init__``.
-
-    Example:
-
-    >>> class TrainingSet(NegativePhase):
-    ...     '''Weighs the batch itself against the model.'''
-    ...
-    ...     def points(self, machine, batch, state, key):
-    ...         return Points(batch.visible, batch.hidden_field), state
-    >>> import tf_wcd
-    >>> rbm = tf_wcd.RBMLayer(3, negative_phase=TrainingSet())
-    """
-
-    name: ClassVar[str | None] = None
-    by_name: ClassVar[dict[str, type[NegativePhase]]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__ and cls.name is not None:
-            NegativePhase.by_name[cls.name] = cls
+class PointSource:
+    """Where the points of a negative phase come from."""
 
     def validate(self, machine: Machine) -> None:
-        """Raises ValueError where this phase does not fit the machine. Called once, before training."""
+        """Raises ValueError where the source does not fit the machine. Called once, before training."""
 
     def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
-        """State before the first update; the layer calls it once."""
+        """State before the first update: tensors by name; empty for a source that remembers nothing."""
         return {}
+
+    def state_at(self, machine: Machine, visible: tf.Tensor, state: State, key: tf.Tensor) -> State:
+        """The state with its chains at the given visible states; ``state`` is an initial one."""
+        return {**state, "visible": visible}
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
-        """The points, and the new state.
-
-        Args:
-            machine: the RBM at its present parameters.
-            batch: the data of this update.
-            state: what this method returned at the update before.
-            key: uint32 [2], new at each update; see `tf_wcd.random_bits.uniform`.
-        """
+        """The points of an update, and the state that it leaves; see `NegativePhase.points`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `points`.")
 
-    def log_weights(self, machine: Machine, batch: Batch, points: Points) -> tf.Tensor:
-        """``[..., M]`` normalised log-weights of the points."""
-        return model_log_weights(machine, points.visible, points.hidden_field)
-
     def get_config(self) -> dict[str, Any]:
+        """Arguments of ``__init__``."""
         return {}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> NegativePhase:
-        return cls(**config)
 
+class Weights:
+    """A rule for the weights of points."""
 
-class Tempered(NegativePhase):
-    """A negative phase with the model's weights, tempered where they would collapse onto a few points.
+    def initial_state(self, machine: Machine, state: State, key: tf.Tensor) -> State:
+        """What the rule remembers before the first update, given the state of the points: tensors by name."""
+        return {}
 
-    Args:
-        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
-    """
+    def before(self, machine: Machine, state: State, key: tf.Tensor) -> State:
+        """The state before the points move: the parameters have changed since they stood where they stand."""
+        return state
 
-    def __init__(self, minimum_ess: float = 0.0) -> None:
-        self.minimum_ess = check_minimum_ess(minimum_ess)
-
-    def log_weights(self, machine: Machine, batch: Batch, points: Points) -> tf.Tensor:
-        log_weights = super().log_weights(machine, batch, points)
-        return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights
+    def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
+        """``[..., M]`` logarithm of the weights, normalised over the points of all replicas, and the new state."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `log_weights`.")
 
     def get_config(self) -> dict[str, Any]:
-        return {"minimum_ess": self.minimum_ess}
-
-
-def uniform_log_weights(points: Points) -> tf.Tensor:
-    """Equal weights, 1 / M, where M counts the points of all replicas."""
-    shape = tf.shape(points.visible)[:-1]
-    count = replicas.total(tf.cast(shape[-1], points.visible.dtype))
-    return tf.zeros(shape, points.visible.dtype) - tf.math.log(count)
+        """Arguments of ``__init__``."""
+        return {}

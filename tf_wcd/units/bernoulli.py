@@ -18,8 +18,6 @@ class Bernoulli(Unit):
 
     name = "bernoulli"
     values = (0.0, 1.0)
-    data_range = (0.0, 1.0)
-    midpoint = 0.5
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:
         return tf.nn.softplus(field)
@@ -35,3 +33,13 @@ class Bernoulli(Unit):
 
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         return tf.cast(uniform < tf.sigmoid(field), field.dtype)
+
+    def activation(self) -> tuple[str, float]:
+        return "sigmoid", 1.0
+
+    def hint(self, low: float, high: float) -> str:
+        if low >= 0 and high <= 255:
+            return "; divide grey levels by 255"
+        if low >= -1 and high <= 1:
+            return "; for states -1 and +1 use visible_type='spin'"
+        return ""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_wcd.units.base import Unit
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
-@dataclasses.dataclass(frozen=True)
 class Gaussian(Unit):
     """A real unit with base energy ``x**2 / (2 * variance)``: mean ``variance * field``, and the given variance.
 
@@ -30,20 +29,17 @@ class Gaussian(Unit):
     2.0
     """
 
-    name = "gaussian"  # type: ignore[misc]
+    name = "gaussian"
 
-    variance: float = 1.0
-    learn_variance: bool = False
-    _log_variance: tf.Tensor | None = dataclasses.field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not (self.variance > 0 and math.isfinite(self.variance)):
-            raise ValueError(f"`variance` must be a positive number. Received: variance={self.variance!r}")
+    def __init__(self, variance: float = 1.0, learn_variance: bool = False) -> None:
+        if not (variance > 0 and math.isfinite(variance)):
+            raise ValueError(f"`variance` must be a positive number. Received: variance={variance!r}")
+        self.variance, self.learn_variance = variance, learn_variance
 
     def _variance(self, like: tf.Tensor) -> tf.Tensor:
-        if self._log_variance is None:
+        if "log_variance" not in self.parameters:
             return tf.constant(self.variance, like.dtype)
-        return tf.exp(tf.cast(self._log_variance, like.dtype))[..., None, :]
+        return tf.exp(tf.cast(self.parameters["log_variance"], like.dtype))[..., None, :]
 
     def base_energy(self, states: tf.Tensor) -> tf.Tensor:
         return 0.5 * tf.square(states) / self._variance(states)
@@ -63,16 +59,18 @@ class Gaussian(Unit):
         standard_normal = math.sqrt(2.0) * tf.math.erfinv(2.0 * uniform - 1.0)
         return variance * field + tf.sqrt(variance) * standard_normal
 
-    def parameter_initial_values(self) -> dict[str, float]:
-        return {"log_variance": math.log(self.variance)} if self.learn_variance else {}
+    def entropy(self, field: tf.Tensor) -> tf.Tensor:
+        each = 0.5 * tf.math.log(2.0 * math.pi * math.e * self._variance(field))
+        return tf.reduce_sum(tf.broadcast_to(each, tf.shape(field)), axis=-1)
 
-    def bind(self, parameters: dict[str, tf.Tensor]) -> Gaussian:
-        return dataclasses.replace(self, _log_variance=parameters.get("log_variance"))
+    def activation(self) -> tuple[str, Any]:
+        variance = self.variance
+        if "log_variance" in self.parameters:
+            variance = np.exp(np.asarray(self.parameters["log_variance"]))
+        return "linear", variance
 
-    def parameter_gradients(self, states: tf.Tensor, weights: tf.Tensor) -> dict[str, tf.Tensor]:
-        if self._log_variance is None:
-            return {}
-        return {"log_variance": -tf.reduce_sum(weights * self.base_energy(states), axis=-2)}
+    def initial_parameters(self, columns: int) -> dict[str, np.ndarray]:
+        return {"log_variance": np.full([columns], math.log(self.variance))} if self.learn_variance else {}
 
     def get_config(self) -> dict[str, Any]:
         return {"variance": self.variance, "learn_variance": self.learn_variance}

@@ -1,6 +1,7 @@
 """Units with states -1 and +1."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_wcd.units.base import Unit, sum_log1p
@@ -18,7 +19,6 @@ class Spin(Unit):
 
     name = "spin"
     values = (-1.0, 1.0)
-    data_range = (-1.0, 1.0)
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:
         # log(2 cosh f), written so that it neither overflows nor cancels.
@@ -39,3 +39,14 @@ class Spin(Unit):
         # 2 u - 1 < tanh(f) has probability (1 + tanh f) / 2 = sigmoid(2 f), and shares tanh with `mean`.
         one = tf.ones([], field.dtype)
         return tf.where(2.0 * uniform - 1.0 < tf.tanh(field), one, -one)
+
+    def activation(self) -> tuple[str, float]:
+        return "tanh", 1.0
+
+    def doubt(self, x: np.ndarray) -> str:
+        # 0 is in range, as a mean.
+        if x.min() == 0 and np.isin(x, (0, 1)).all():
+            return (
+                f"All values of `x` are 0 or 1, and {self.name!r} visible units are -1 or +1: did you mean 2 * x - 1?"
+            )
+        return ""

@@ -1,0 +1,108 @@
+"""The negative phases by name: pairs of a source of points and a rule for their weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tf_wcd.enumeration import MAX_LISTED_UNITS
+from tf_wcd.negative_phases.composition import NegativePhase
+from tf_wcd.negative_phases.points import GivenPoints, PersistentChains, Reconstructions, WholeSpace
+from tf_wcd.negative_phases.weights import DataWeights, ModelWeights, UniformWeights
+
+
+class _Pair(NegativePhase):
+    """A phase whose arguments are those of its source and of its rule."""
+
+    def get_config(self) -> dict[str, Any]:
+        return {**self.source.get_config(), **self.weights.get_config()}
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class CD(_Pair):
+    """Contrastive Divergence: k-step reconstructions, each with the weight of the example that it started from.
+
+    Args:
+        gibbs_steps: k, at least 1.
+    """
+
+    def __init__(self, gibbs_steps: int = 1) -> None:
+        super().__init__(Reconstructions(gibbs_steps), DataWeights())
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class WCD(_Pair):
+    """Weighted Contrastive Divergence: k-step reconstructions, each with the model's probability within the batch.
+
+    Args:
+        gibbs_steps: k, at least 1.
+        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
+    """
+
+    def __init__(self, gibbs_steps: int = 1, minimum_ess: float = 0.0) -> None:
+        super().__init__(Reconstructions(gibbs_steps), ModelWeights(minimum_ess))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PCD(_Pair):
+    """Persistent Contrastive Divergence: persistent chains of equal weight.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1.
+        chains: number of chains; ``None`` for as many as there are examples in the first batch.
+    """
+
+    def __init__(self, gibbs_steps: int = 1, chains: int | None = None) -> None:
+        super().__init__(PersistentChains(gibbs_steps, chains), UniformWeights())
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class WPCD(_Pair):
+    """Weighted Persistent Contrastive Divergence: persistent chains, each with the model's probability among them.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1.
+        chains: number of chains; ``None`` for as many as there are examples in the first batch.
+        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
+            With many units the plain weights collapse onto one or two chains.
+    """
+
+    def __init__(self, gibbs_steps: int = 1, chains: int | None = None, minimum_ess: float = 0.0) -> None:
+        super().__init__(PersistentChains(gibbs_steps, chains), ModelWeights(minimum_ess))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class Exact(_Pair):
+    """The exact gradient of the log-likelihood: the points are all visible states, their weights P itself.
+
+    Args:
+        max_units: log2 of the largest number of states to enumerate.
+    """
+
+    def __init__(self, max_units: int = MAX_LISTED_UNITS) -> None:
+        super().__init__(WholeSpace(max_units), ModelWeights())
+
+    def get_config(self) -> dict[str, Any]:
+        return self.source.get_config()
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class FixedPoints(_Pair):
+    """A weighted negative phase over points that you give.
+
+    Args:
+        visible: ``[M, n_v]`` the points, in the states of the visible units.
+
+    Example:
+
+    >>> import tf_wcd
+    >>> phase = tf_wcd.negative_phases.FixedPoints([[0, 1], [1, 0]])
+    >>> rbm = tf_wcd.RBMLayer(3, negative_phase=phase)
+    """
+
+    def __init__(self, visible: Any) -> None:
+        super().__init__(GivenPoints(visible), ModelWeights())
+
+    def get_config(self) -> dict[str, Any]:
+        return self.source.get_config()

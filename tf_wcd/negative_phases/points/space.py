@@ -1,0 +1,44 @@
+"""All visible states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_wcd.arguments import check_integer
+from tf_wcd.enumeration import MAX_LISTED_UNITS, all_states
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases.base import Batch, Points, PointSource, State
+from tf_wcd.negative_phases.points.fixed import shared_points
+
+
+class WholeSpace(PointSource):
+    """Every visible state once.
+
+    Args:
+        max_units: log2 of the largest number of states: the largest number of binary units.
+    """
+
+    def __init__(self, max_units: int = MAX_LISTED_UNITS) -> None:
+        self.max_units = check_integer("max_units", max_units)
+
+    def validate(self, machine: Machine) -> None:
+        if not machine.visible.finite:
+            raise ValueError(
+                "The exact negative phase enumerates the visible states, so there must be finitely many. "
+                f"Received: visible_type={machine.visible.name!r}. Use 'cd', 'pcd' or their weighted forms."
+            )
+        if machine.visible.bits(machine.num_visible) > self.max_units:
+            raise ValueError(
+                f"The exact negative phase enumerates all visible states, at most 2^{self.max_units}. "
+                f"Received: {machine.num_visible} visible units. Use 'cd', 'pcd' or their weighted forms, or raise "
+                "`max_units`."
+            )
+
+    def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
+        space = all_states(machine.visible, machine.num_visible, machine.kernel.dtype)
+        return shared_points(machine, space), state
+
+    def get_config(self) -> dict[str, Any]:
+        return {} if self.max_units == MAX_LISTED_UNITS else {"max_units": self.max_units}

@@ -1,0 +1,15 @@
+"""The weights of the examples that the points started from."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases.base import Batch, Points, State, Weights
+
+
+class DataWeights(Weights):
+    """Each point has the weight of its example: for points that are reconstructions of the batch, in its order."""
+
+    def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
+        return batch.log_weights, state

@@ -1,0 +1,16 @@
+"""Equal weights."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases.base import Batch, Points, State, Weights
+from tf_wcd.negative_phases.weights.log_weights import uniform_log_weights
+
+
+class UniformWeights(Weights):
+    """All points have the same weight."""
+
+    def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
+        return uniform_log_weights(points.visible), state

@@ -1,0 +1,98 @@
+"""The path from independent units to the model, and chains that are carried along it.
+
+At the inverse temperature beta the machine has the kernel beta W, the hidden bias beta c and the visible bias
+(1 - beta) b_0 + beta b: at 0 the units are independent, with visible bias b_0, and at 1 it is the model. The energy
+that a visible unit has by itself stays the same all along the path.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_wcd.machine import Machine
+from tf_wcd.random import Source, batch_source
+from tf_wcd.sampling.gibbs import gibbs_step
+
+
+class Annealed(NamedTuple):
+    """A machine at one temperature of the path, as far as a Gibbs step needs it."""
+
+    machine: Machine
+    base_bias: tf.Tensor
+    beta: tf.Tensor
+
+    def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
+        return self.base_bias + self.beta * (self.machine.visible_field(hidden) - self.base_bias)
+
+    def sample_hidden(self, field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        return self.machine.sample_hidden(field, source, draw)
+
+    def sample_visible(self, field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        return self.machine.sample_visible(field, source, draw)
+
+
+def anneal(
+    machine: Machine, base_bias: tf.Tensor, visible: tf.Tensor, temperatures: tf.Tensor, key: tf.Tensor
+) -> tf.Tensor:
+    """Carries chains along the temperatures, in either direction, and weighs their paths.
+
+    The chains must start from the distribution of the first temperature. At each temperature a chain's weight is
+    multiplied by the ratio of its unnormalised probabilities at the next and at this temperature, and then the chain
+    makes a Gibbs step at the next one. The weights have the expectation Z(last) / Z(first).
+
+    A whole temperature costs the two matrix products of its Gibbs step: x W, once known, gives the hidden fields and
+    the free energies at all temperatures.
+
+    Args:
+        machine: the RBM.
+        base_bias: ``[n_v]`` visible bias b_0 at temperature 0.
+        visible: ``[M, n_v]`` where the chains start.
+        temperatures: ``[K + 1]`` inverse temperatures, in increasing or in decreasing order.
+        key: uint32 [2].
+
+    Returns:
+        float64 ``[M]``: the logarithm of the weights.
+    """
+    tilt = machine.visible_bias - base_bias
+    source = batch_source(key)
+
+    def fields(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What the free energies of x at all temperatures follow from: c + W x, and (b - b_0).x."""
+        return machine.hidden_field(x), tf.linalg.matvec(x, tilt)
+
+    def gain(field: tf.Tensor, tilted: tf.Tensor, now: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
+        """Log of the unnormalised probability at ``then`` minus that at ``now``."""
+        # One sum of small differences, not a difference of two large sums.
+        change = machine.hidden.cumulant(then * field) - machine.hidden.cumulant(now * field)
+        return tf.cast(tf.reduce_sum(change, axis=-1) + (then - now) * tilted, tf.float64)
+
+    def step(
+        k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, log_weights: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        beta = temperatures[k]
+        log_weights += gain(field, tilted, temperatures[k - 1], beta)
+        _, visible = gibbs_step(Annealed(machine, base_bias, beta), beta * field, source, 2 * k)
+        return k + 1, *fields(visible), log_weights
+
+    last = temperatures.shape[0] - 1
+    nothing = tf.zeros(visible.shape[:1], tf.float64)
+    _, field, tilted, log_weights = tf.while_loop(
+        lambda k, *_: k < last, step, [tf.constant(1), *fields(visible), nothing], parallel_iterations=1
+    )
+    return log_weights + gain(field, tilted, temperatures[last - 1], temperatures[last])
+
+
+def base_log_partition(machine: Machine, base_bias: tf.Tensor) -> tf.Tensor:
+    """log Z at temperature 0, where all units are independent."""
+    fields = tf.cast(base_bias, tf.float64)[None, :]
+    machine = machine.cast("float64")
+    hidden = machine.hidden.total_cumulant(tf.zeros([1, machine.num_hidden], tf.float64))
+    return machine.visible.total_cumulant(fields)[0] + hidden[0]
+
+
+def sample_base(machine: Machine, base_bias: tf.Tensor, rows: int, key: tf.Tensor) -> tf.Tensor:
+    """Independent visible states at temperature 0, ``[rows, n_v]``."""
+    fields = tf.broadcast_to(base_bias, [rows, machine.num_visible])
+    return machine.sample_visible(fields, batch_source(key), 0)

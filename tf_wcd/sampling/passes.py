@@ -1,0 +1,93 @@
+"""How states go up and down a stack of machines.
+
+Layer 0 of the units is the data. Machine i joins the units of layer i (its visible side) with those of layer i + 1 (its
+hidden side). All machines but the top one are directed: upwards with the recognition weights, downwards with the
+generative ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_wcd.machine import Machine
+from tf_wcd.random import Source
+from tf_wcd.sampling.gibbs import Drawn, draw_visible
+
+
+def pass_up(machines: Sequence[Machine], visible: tf.Tensor, source: Source | None = None) -> list[tf.Tensor]:
+    """The states of every layer, from the data upwards.
+
+    Args:
+        machines: the recognition machines, from the bottom.
+        visible: ``[rows, n_v]`` data.
+        source: random numbers, the draw i for machine i; ``None`` hands on the expectations.
+
+    Returns:
+        One tensor for each layer, ``len(machines) + 1`` in all, of which the first is ``visible``.
+    """
+    states = [visible]
+    for number, machine in enumerate(machines):
+        field = machine.hidden_field(states[-1])
+        states.append(machine.hidden.mean(field) if source is None else machine.sample_hidden(field, source, number))
+    return states
+
+
+def pass_down(machines: Sequence[Machine], drawn: Drawn, source: Source) -> Drawn:
+    """One pass down from the visible units of the top RBM to the data.
+
+    Args:
+        machines: the generative machines below the top one, from the bottom; none if the top RBM is all there is.
+        drawn: the top RBM's visible units, without labels.
+        source: random numbers; the draws are numbered from 0 on.
+    """
+    for number, machine in enumerate(reversed(machines)):
+        drawn = draw_visible(machine, drawn.visible, source, number)
+    return drawn
+
+
+def label_log_weights(top: Machine, states: tf.Tensor) -> tf.Tensor:
+    """-F of the given states with each of the labels, ``[rows, classes]``: log-weights of the labels.
+
+    Args:
+        top: a machine with labels.
+        states: ``[rows, n]`` its visible units but the labels.
+    """
+    labels = top.visible.classes
+    bias = tf.linalg.matvec(states, top.visible_bias[:-labels])[:, None]
+    weights = bias + top.visible_bias[-labels:] + top.hidden.total_cumulant(_fields_with_labels(top, states))
+    base = top.visible.without_labels().total_base_energy(states)
+    return weights if base is None else weights - base[:, None]
+
+
+def top_hidden_mean(top: Machine, states: tf.Tensor) -> tf.Tensor:
+    """E[h | states of the visible units] of the top machine; where it has labels, they are summed over."""
+    if not top.visible.classes:
+        return top.hidden.mean(top.hidden_field(states))
+    weights = tf.nn.softmax(label_log_weights(top, states))
+    return tf.reduce_sum(weights[:, :, None] * top.hidden.mean(_fields_with_labels(top, states)), axis=1)
+
+
+def reconstruction(recognition: Sequence[Machine], generative: Sequence[Machine], visible: tf.Tensor) -> tf.Tensor:
+    """Expectations carried up to the top hidden units and down again.
+
+    Args:
+        recognition: all machines, the top one included.
+        generative: those below the top one.
+        visible: ``[rows, n_v]``.
+    """
+    top = recognition[-1]
+    states = top_hidden_mean(top, pass_up(recognition[:-1], visible)[-1])
+    states = top.visible.mean(top.visible_field(states))
+    states = states[:, : top.num_visible - top.visible.classes]
+    for machine in reversed(generative):
+        states = machine.visible.mean(machine.visible_field(states))
+    return states
+
+
+def _fields_with_labels(top: Machine, states: tf.Tensor) -> tf.Tensor:
+    """Hidden fields of the states with each label, ``[rows, classes, n_h]``."""
+    labels = top.visible.classes
+    without = top.product(states, top.kernel[:-labels]) + top.hidden_bias
+    return without[:, None, :] + top.kernel[-labels:]

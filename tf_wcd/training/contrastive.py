@@ -1,0 +1,355 @@
+"""RBMs that learn: variables with any leading axes, the state of the negative phase, and the update of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import data_checks, negative_phases, replicas
+from tf_wcd.arguments import check_integer, check_seed
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases import NegativePhase, State
+from tf_wcd.negative_phases.composition import start
+from tf_wcd.random import key_of
+from tf_wcd.training.gradient import Gradient, Offsets
+from tf_wcd.training.inputs import DataSpec, Input
+from tf_wcd.training.model import TrainingModel
+from tf_wcd.training.phase_variables import PhaseVariables
+from tf_wcd.training.step import Phases, gradient_of, measures_of, phases_of
+from tf_wcd.units import Unit
+from tf_wcd.units import get as get_unit
+from tf_wcd.units import serialize as serialize_unit
+
+SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
+_CHAINS = 0xC4A1  # the purpose of the key of the first chains: with or without them, updates draw the same numbers
+
+
+class ContrastiveModel(TrainingModel):
+    """One RBM, or several along leading axes, whose step is the difference of a positive and a negative phase.
+
+    `RBMLayer` describes the arguments.
+    """
+
+    data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
+
+    def __init__(
+        self,
+        units: int,
+        visible_type: str | Unit = "bernoulli",
+        hidden_type: str | Unit = "bernoulli",
+        negative_phase: str | NegativePhase = "wcd",
+        gibbs_steps: int | None = None,
+        chains: int | None = None,
+        centered: bool = False,
+        centering_rate: float = 0.01,
+        kernel_initializer: Any = None,
+        visible_bias_initializer: Any = "zeros",
+        hidden_bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not 0 <= centering_rate <= 1:
+            raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
+        self.units = check_integer("units", units)
+        self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
+        self.hidden_unit.check_columns(self.units)
+        if not (self.visible_unit.finite or self.hidden_unit.finite):
+            raise ValueError(
+                "At least one side must have finitely many states, or the model may have no finite normaliser. "
+                f"Received: visible_type={visible_type!r}, hidden_type={hidden_type!r}"
+            )
+        self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
+        self.centered = bool(centered)
+        self.centering_rate = float(centering_rate)
+        self.seed = seed = check_seed(seed)
+        self.seed_generator = replicas.SeedGenerator(seed)
+        self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
+        if kernel_initializer is None:
+            kernel_initializer = keras.initializers.RandomNormal(stddev=0.01, seed=seed)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.visible_bias_initializer = keras.initializers.get(visible_bias_initializer)
+        self.hidden_bias_initializer = keras.initializers.get(hidden_bias_initializer)
+        self.phase_variables = PhaseVariables(name="negative_phase", dtype=self.dtype_policy)
+
+    # Variables
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the variables, for inputs of the shape ``[batch, visible units]``."""
+        width = input_shape[-1]
+        if len(input_shape) != 2 or not width:
+            raise ValueError(
+                f"The input of an RBM must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
+            )
+        n_v, n_h = int(width), self.units
+        self.visible_unit.check_columns(n_v)
+        self.num_visible = n_v
+        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer)
+        self.visible_bias = self._add("visible_bias", (n_v,), self.visible_bias_initializer)
+        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer)
+        self.visible_parameters = self._add_all("visible", self.visible_unit.initial_parameters(n_v))
+        self.hidden_parameters = self._add_all("hidden", self.hidden_unit.initial_parameters(n_h))
+        if self.centered:
+            middle = self.visible_unit.midpoints(n_v), self.hidden_unit.midpoints(n_h)
+            self.visible_offset = self._add("visible_offset", (n_v,), _values(middle[0]), trainable=False)
+            self.hidden_offset = self._add("hidden_offset", (n_h,), _values(middle[1]), trainable=False)
+        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: n_v})
+        self.built = True
+
+    def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
+        with self.distribute_strategy.scope():
+            return self.add_weight(
+                shape=self.members + shape,
+                initializer=initializer,
+                name=name,
+                trainable=trainable,
+                aggregation="none" if trainable else "only_first_replica",  # all replicas assign the same
+            )
+
+    def _add_all(self, side: str, parameters: dict[str, np.ndarray]) -> dict[str, keras.Variable]:
+        return {name: self._add(f"{side}_{name}", v.shape, _values(v)) for name, v in parameters.items()}
+
+    def machine(self) -> Machine:
+        """The RBM at its present parameters, as a value to compute with."""
+        self.require_built()
+
+        def tensors(variables: dict[str, keras.Variable]) -> dict[str, tf.Tensor]:
+            return {name: tf.convert_to_tensor(variable) for name, variable in variables.items()}
+
+        mixed = self.compute_dtype != self.variable_dtype
+        return Machine(
+            visible=self.visible_unit.bind(tensors(self.visible_parameters)),
+            hidden=self.hidden_unit.bind(tensors(self.hidden_parameters)),
+            kernel=tf.convert_to_tensor(self.kernel),
+            visible_bias=tf.convert_to_tensor(self.visible_bias),
+            hidden_bias=tf.convert_to_tensor(self.hidden_bias),
+            product_dtype=self.compute_dtype if mixed else None,
+        )
+
+    def require_built(self) -> None:
+        """Raises ValueError if the number of visible units is not known yet."""
+        if not self.built:
+            raise ValueError(
+                "The layer does not know its number of visible units yet: "
+                "fit it, call it, or use `build((None, visible units))`."
+            )
+
+    # The update
+
+    def data_spec(self) -> DataSpec:
+        return DataSpec(self.visible_unit, self.num_visible if self.built else None, 0, self.variable_dtype)
+
+    def validate(self) -> None:
+        self.negative_phase.validate(self.machine())
+
+    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
+        machine = self.machine()
+        visible = tf.cast(rows, machine.kernel.dtype)
+        return phases_of(machine, self.negative_phase, visible, sample_weight, state, key)
+
+    def measures(self, update: Phases) -> dict[str, tf.Tensor]:
+        return {**measures_of(update), **self.negative_phase.metrics(update.state)}
+
+    def apply_update(self, update: Phases) -> None:
+        gradient = gradient_of(update, self.offsets())
+        pairs = [(g, v) for g, v in self.gradient_pairs(gradient) if v.trainable]
+        gradients = replicas.whole_gradients(self.optimizer, [g for g, _ in pairs])
+        # Keras' optimizers undo the scaling that mixed precision asks for.
+        self.optimizer.apply_gradients(
+            [(self.optimizer.scale_loss(g), v) for g, (_, v) in zip(gradients, pairs, strict=True)]
+        )
+        self.follow_data(gradient)
+        self.assign_phase_state(update.state)
+
+    def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
+        """Each part of the gradient with its variable."""
+        return [
+            (gradient.kernel, self.kernel),
+            (gradient.visible_bias, self.visible_bias),
+            (gradient.hidden_bias, self.hidden_bias),
+            *((gradient.visible_unit[name], variable) for name, variable in self.visible_parameters.items()),
+            *((gradient.hidden_unit[name], variable) for name, variable in self.hidden_parameters.items()),
+        ]
+
+    def offsets(self) -> Offsets | None:
+        """The offsets of the centred gradient; ``None`` for the plain one."""
+        return Offsets(self.visible_offset, self.hidden_offset) if self.centered else None
+
+    def follow_data(self, gradient: Gradient) -> None:
+        """Lets the offsets of the centred gradient follow the data's means."""
+        if gradient.data_means is not None:
+            for offset, mean in (
+                (self.visible_offset, gradient.data_means.visible),
+                (self.hidden_offset, gradient.data_means.hidden),
+            ):
+                offset.assign_add(self.centering_rate * (mean - offset))
+
+    def flops_of_update(self, batch_size: int) -> float:
+        steps = getattr(self.negative_phase.source, "gibbs_steps", 1)
+        size = self.num_visible * self.units * int(np.prod(self.members, dtype=int))
+        return 2.0 * batch_size * size * (3 + 2 * steps)
+
+    def remember_data(self, data: Input) -> None:
+        self.data_means = data.means()
+
+    # State of the negative phase
+
+    @property
+    def chain_variables(self) -> dict[str, keras.Variable]:
+        """State of the negative phase: ``visible`` and ``hidden`` of persistent chains. Empty before training.
+
+        Under `tf.distribute` each replica has variables for its part of the chains; `chain_states` has all.
+        """
+        return dict(self.phase_variables.by_name)
+
+    def chain_states(self) -> dict[str, np.ndarray]:
+        """Values of `chain_variables`, of all replicas together; all workers must ask for them together."""
+        return self.phase_variables.values()
+
+    def has_phase_state(self) -> bool:
+        return bool(self.phase_variables.built)
+
+    def phase_state(self) -> State:
+        return {name: tf.convert_to_tensor(v) for name, v in self.phase_variables.by_name.items()}
+
+    def assign_phase_state(self, state: State) -> None:
+        """Keeps the state that an update has left: in a replica, its part."""
+        for name, variable in self.phase_variables.by_name.items():
+            variable.assign(state[name])
+
+    def build_training(self, batch_size: int) -> None:
+        if not self.phase_variables.built:
+            self.start_phase(self._first_state(batch_size))
+        self.add_phase_measures(self.negative_phase.metrics(self.phase_state()))
+
+    def start_phase(self, state: State) -> None:
+        """Takes over a state of the negative phase with all rows."""
+        self.phase_variables.start(state)
+
+    def evaluation_state(self, batch_size: int) -> State:
+        if self.phase_variables.built:
+            return self.phase_state()
+        return {name: replicas.own_rows(value) for name, value in self._first_state(batch_size).items()}
+
+    def _first_state(self, batch_size: int) -> State:
+        """The state before the first update, all rows counted."""
+        key = key_of(self.seed_generator.state, purpose=_CHAINS)
+        # By default each replica has as many chains as examples; the last one may have fewer of these.
+        replicas_in_sync = self.distribute_strategy.num_replicas_in_sync
+        rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
+        return start(self.negative_phase, self.machine(), key, rows)
+
+    # Energies
+
+    def free_energy(self, x: Any) -> tf.Tensor:
+        """F(x) = -log sum_h exp(-Energy(x, h)), ``[n]`` for x ``[n, visible units]``."""
+        x = self.visible_tensor(x)
+        return self.machine().free_energy(x)
+
+    def visible_tensor(self, x: Any) -> tf.Tensor:
+        """Visible states as a tensor ``[n, visible units]``; builds the layer for them."""
+        x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
+        if x.shape.rank != 2:
+            raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
+        if not self.built:
+            self.build((None, x.shape[-1]))
+        if x.shape[-1] != self.num_visible:
+            raise ValueError(
+                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: shape {x.shape}"
+            )
+        return x
+
+    def start_at_means(self, x: Any) -> None:
+        """Sets the visible bias to that of units without weights that have the means of the data.
+
+        Call it before the first `fit` where some units are nearly always off, or on, as the pixels of images are
+        (Hinton 2012): hidden units that learn to switch them off are lost for anything else.
+
+        Args:
+            x: ``[examples, visible units]``; the training data.
+
+        Example:
+
+        >>> rbm = tf_wcd.RBMLayer(3, kernel_initializer="zeros")
+        >>> rbm.start_at_means([[0, 1], [0, 0], [0, 1], [0, 1]])
+        >>> [round(float(mean), 2) for mean in rbm.reconstruct([[0, 0]])[0]]
+        [0.01, 0.75]
+        """
+        x = self.checked_visible(x)
+        means = x.mean(axis=0, keepdims=True, dtype="float64").astype(self.variable_dtype)
+        bias = self.machine().visible.bias_of_means(means)[..., 0, :]
+        self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
+
+    def checked_visible(self, x: Any) -> np.ndarray:
+        """Visible states as a checked array; builds the layer for them."""
+        width = self.num_visible if self.built else None
+        x = data_checks.check_visible(x, self.visible_unit, width, dtype=self.variable_dtype)
+        if not self.built:
+            self.build((None, x.shape[1]))
+        return x
+
+    # Saving
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "visible_type": serialize_unit(self.visible_unit),
+            "hidden_type": serialize_unit(self.hidden_unit),
+            "negative_phase": keras.saving.serialize_keras_object(self.negative_phase),
+            "centered": self.centered,
+            "centering_rate": self.centering_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "visible_bias_initializer": keras.initializers.serialize(self.visible_bias_initializer),
+            "hidden_bias_initializer": keras.initializers.serialize(self.hidden_bias_initializer),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        config = dict(config)
+        for name in ("visible_type", "hidden_type", "negative_phase"):
+            if isinstance(config[name], dict):
+                config[name] = keras.saving.deserialize_keras_object(config[name], custom_objects=custom_objects)
+        if isinstance(config["negative_phase"], NegativePhase):
+            # Files of version 0.1 repeat the arguments that the phase was made with.
+            config = {name: value for name, value in config.items() if name not in ("gibbs_steps", "chains")}
+        return cls(**config)
+
+    def get_build_config(self) -> dict[str, Any]:
+        if not self.built:
+            return {}
+        shapes = {name: list(shape) for name, shape in self.phase_variables.shapes().items()}
+        return {"input_shape": [None, self.num_visible], "phase_shapes": shapes if self.phase_variables.built else None}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        if not config:
+            return
+        self.build(tuple(config["input_shape"]))
+        if config.get("phase_shapes") is not None:
+            self.phase_variables.build({name: tuple(shape) for name, shape in config["phase_shapes"].items()})
+
+    # Keras does not save the counters of seed generators; a run that goes on after a reload needs them.
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        for name in SEED_GENERATORS:
+            store[name] = getattr(self, name).state.numpy()
+        if self.data_means is not None:
+            store["data_means"] = self.data_means
+
+    def load_own_variables(self, store: Any) -> None:
+        known = {name: store[name] for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
+        for name in SEED_GENERATORS:
+            getattr(self, name).state.assign(np.asarray(known.pop(name)))
+        if "data_means" in known:
+            self.data_means = np.asarray(known.pop("data_means"))
+        super().load_own_variables(known)
+
+
+def _values(values: np.ndarray) -> Any:
+    """An initializer that gives these values, along any leading axes."""
+    return lambda shape, dtype=None: tf.broadcast_to(tf.cast(values, dtype or "float32"), shape)

@@ -1,0 +1,250 @@
+"""Arrays: kept on the device, shuffled by row numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import replicas
+from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple
+from tf_wcd.training.inputs.labels import one_hot
+
+DEFAULT_BATCH_SIZE = 32
+ROWS_AT_A_TIME = 2**14
+
+
+class ArrayInput(Input):
+    """Arrays of examples, labels and weights.
+
+    Args:
+        x: ``[examples, visible units]``.
+        y: labels, where the model takes any; else ignored.
+        sample_weight: ``[examples]``; equal if not given.
+        spec: what the model takes.
+        batch_size: examples in a batch, 32 if not given, at most all.
+        steps_per_epoch: updates in an epoch: then the passes over the data follow each other without end, and all
+            batches are full. Without it an epoch is one pass, which ends with a smaller batch if the batch size does
+            not divide the examples.
+        shuffle: take the examples in another order at each pass.
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any,
+        spec: DataSpec,
+        batch_size: int | None = None,
+        steps_per_epoch: int | None = None,
+        shuffle: bool = True,
+    ) -> None:
+        # The arrays keep their type, and batches are converted as they come: there is no second copy of the data.
+        self.x = check_visible(x, spec.unit, spec.width, dtype=None)
+        rows = len(self.x)
+        self.spec = spec.with_width(self.x.shape[1])
+        spec.require_labels(y)
+        self.labels = one_hot(y, spec.classes, rows, spec.dtype) if spec.classes else None
+        self.weights = np.ones(rows) if sample_weight is None else check_sample_weight(sample_weight, rows)
+        self.batch_size = min(batch_size or DEFAULT_BATCH_SIZE, rows)
+        self.width = self.x.shape[1]
+        self.steps_per_epoch, self.shuffle = steps_per_epoch, shuffle
+
+    def split(self, validation_split: float) -> tuple[ArrayInput, tuple[Any, ...]]:
+        """The first part of the examples, and the rest as validation data."""
+        rows = len(self.x)
+        first = int(rows * (1 - validation_split))
+        if not 0 < validation_split < 1 or not 0 < first < rows:
+            raise ValueError(
+                f"`validation_split` must leave examples on both sides. Received: {validation_split} of {rows} examples"
+            )
+        for part, own in (("training", self.weights[:first]), ("validation", self.weights[first:])):
+            check_sample_weight(own, len(own), f"sample_weight of the {part} part")
+        x, y, weights = (
+            (None, None) if a is None else (a[:first], a[first:]) for a in (self.x, self.labels, self.weights)
+        )
+        training = ArrayInput(x[0], y[0], weights[0], self.spec, self.batch_size, self.steps_per_epoch, self.shuffle)
+        return training, (x[1], y[1], weights[1])
+
+    @property
+    def updates_per_epoch(self) -> int:
+        return self.steps_per_epoch or -(-len(self.x) // self.batch_size)
+
+    def means(self) -> np.ndarray:
+        total = np.zeros(self.width + self.spec.classes)
+        for start in range(0, len(self.x), ROWS_AT_A_TIME):
+            chunk = slice(start, start + ROWS_AT_A_TIME)
+            total += self.weights[chunk].astype(self.spec.dtype) @ self.rows(chunk)
+        return total / self.weights.sum()
+
+    def rows(self, chosen: Any = slice(None)) -> np.ndarray:
+        """The chosen examples, with their labels, in the model's type; a copy."""
+        x = self.x[chosen].astype(self.spec.dtype)
+        return x if self.labels is None else np.concatenate([x, self.labels[chosen]], axis=1)
+
+    def scaled_weights(self) -> np.ndarray:
+        """The sample weights, rescaled to mean one."""
+        return (self.weights / self.weights.mean()).astype(self.spec.dtype)
+
+    def feed(self, model: Any) -> Feed:
+        seed, updates = int(model.seed_generator.state.numpy()[0]), self.updates_per_epoch
+
+        def blocks(updates_per_block: int) -> Iterator[np.ndarray]:
+            return index_blocks(
+                rows=len(self.x),
+                batch_size=self.batch_size,
+                updates_per_block=updates_per_block,
+                seed=seed,
+                first_update=model.first_update,
+                shuffle=self.shuffle,
+                endless=self.steps_per_epoch is not None,
+                updates_per_epoch=updates,
+            )
+
+        if model.distribute_strategy.num_replicas_in_sync > 1:
+            batches = self.batches(lambda: blocks(1)).map(as_triple)
+            return Feed(replicas.distributed(batches, model.distribute_strategy), updates)
+        per_call = model.updates_per_call(updates, self.batch_size)
+        resident = model.resident_data(self.width + self.spec.classes)
+        resident.fill(self.rows(), self.scaled_weights())
+        whole = len(self.x) if self.batch_size == len(self.x) else None
+        source = Blocks(per_call, resident.fetch(whole), ("resident", whole), lambda: blocks(per_call))
+        return Feed(ticks(), updates, blocks=source, close=resident.clear)
+
+    def batches(self, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
+        """Batches ``(rows, weights)`` in the order of blocks of one update each, see `index_blocks`."""
+        weights = self.scaled_weights()
+
+        def generate() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for block in blocks():
+                chosen = block[0] if block.shape[1] else slice(None)
+                # Copies always: TensorFlow may compute in the memory of arrays that it is handed.
+                yield self.rows(chosen), weights[chosen].copy()
+
+        spec = (
+            tf.TensorSpec([None, self.width + self.spec.classes], self.spec.dtype),
+            tf.TensorSpec([None], self.spec.dtype),
+        )
+        return tf.data.Dataset.from_generator(generate, output_signature=spec).prefetch(2)
+
+    def evaluation(self) -> dict[str, Any]:
+        rows = self.rows()
+        weights = self.weights.astype(self.spec.dtype)
+        return {"x": rows, "y": rows[:, :1], "sample_weight": weights, "batch_size": self.batch_size}
+
+    def numbered(self, seed: int, first_epoch: int) -> tf.data.Dataset:
+        """``(number, rows, weights)`` without end, from the given epoch on; the number is that of the update."""
+        first, size = first_epoch * self.updates_per_epoch, self.batch_size
+
+        def blocks() -> Iterator[np.ndarray]:
+            return index_blocks(len(self.x), size, 1, seed, first, shuffle=True, endless=True)
+
+        numbered = self.batches(blocks).enumerate(start=first)
+        plain = tf.autograph.experimental.do_not_convert
+
+        def full(number: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+            rows, weights = batch
+            return number, tf.ensure_shape(rows, [size, rows.shape[1]]), tf.ensure_shape(weights, [size])
+
+        return numbered.map(plain(full))
+
+
+class ResidentData:
+    """Arrays kept on the device during `fit`, reachable from a compiled function without being part of it."""
+
+    def __init__(self, width: int, dtype: str) -> None:
+        self.visible = tf.Variable(np.zeros([0, width], dtype), trainable=False, shape=[None, width])
+        self.weights = tf.Variable(np.zeros([0], dtype), trainable=False, shape=[None])
+
+    def fill(self, visible: np.ndarray, weights: np.ndarray) -> None:
+        """Puts the data there."""
+        self.visible.assign(visible)
+        self.weights.assign(weights)
+
+    def fetch(self, whole: int | None) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+        """Rows and weights of an update, by the row numbers of a block; see `Blocks`.
+
+        Args:
+            whole: number of rows, where each batch is all of them; ``None`` otherwise.
+        """
+
+        def chosen(block: tf.Tensor, i: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            if whole is None:
+                return tf.gather(self.visible, block[i]), tf.gather(self.weights, block[i])
+            width = self.visible.shape[1]
+            return tf.ensure_shape(self.visible, [whole, width]), tf.ensure_shape(self.weights, [whole])
+
+        return chosen
+
+    def clear(self) -> None:
+        """Gives the memory back."""
+        self.fill(self.visible[:0], self.weights[:0])
+
+
+def ticks() -> tf.data.Dataset:
+    """A data set without end or content, for Keras to count its steps by where the blocks come from elsewhere."""
+    return tf.data.Dataset.from_tensors(0).repeat()
+
+
+def index_blocks(
+    rows: int,
+    batch_size: int,
+    updates_per_block: int,
+    seed: int,
+    first_update: int,
+    shuffle: bool,
+    endless: bool,
+    updates_per_epoch: int | None = None,
+) -> Iterator[np.ndarray]:
+    """Blocks of row numbers, int32 ``[updates, batch]``, without end: a pure function of the seed and the first update.
+
+    Each pass over the data takes the rows in another order. With ``endless`` the passes follow each other without
+    a seam and all batches are full; otherwise each pass ends with a smaller batch if the batch size does not divide the
+    rows.
+
+    Every epoch of ``updates_per_epoch`` begins with a new block, so that a run that goes on at an epoch gets the blocks
+    that it would have got: the last update of a compiled call is rounded in another way than the others. What the last
+    block of an epoch has too much comes again.
+
+    A batch of the whole data needs no order: its row numbers are left out (``[updates, 0]``).
+    """
+    if batch_size == rows:
+        while True:
+            yield np.zeros([updates_per_block, 0], "int32")
+
+    def order(number: int) -> np.ndarray:
+        if not shuffle:
+            return np.arange(rows, dtype="int32")
+        return np.random.Generator(np.random.Philox(key=[seed, number])).permutation(rows).astype("int32")
+
+    if endless:
+        number, offset = divmod(first_update * batch_size, rows)
+        pending = order(number)[offset:]
+        need = updates_per_block * batch_size
+        left = updates_per_epoch
+        while True:
+            parts = [pending]
+            while sum(map(len, parts)) < need:
+                number += 1
+                parts.append(order(number))
+            stream = np.concatenate(parts)
+            yield stream[:need].reshape(updates_per_block, batch_size)
+            used = updates_per_block
+            if left is not None:
+                used = min(left, used)
+                left = left - used or updates_per_epoch
+            pending = stream[used * batch_size :]
+
+    full, rest = divmod(rows, batch_size)
+    number = -(-first_update // (full + bool(rest)))
+    while True:
+        stream = order(number)
+        batches = stream[: full * batch_size].reshape(full, batch_size)
+        for start in range(0, full, updates_per_block):
+            yield batches[start : start + updates_per_block]
+        if rest:
+            yield stream[-rest:].reshape(1, rest)
+        number += 1

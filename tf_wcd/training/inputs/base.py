@@ -1,0 +1,148 @@
+"""What the four kinds of training data have in common."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.training.inputs.labels import one_hot
+from tf_wcd.units import Unit
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSpec:
+    """What a model takes as data.
+
+    Attributes:
+        unit: type of the visible units.
+        width: their number of columns; ``None`` before the model is built.
+        classes: number of labels that come as ``y`` and are joined to the columns; 0 without labels.
+        dtype: type of the batches.
+    """
+
+    unit: Unit
+    width: int | None
+    classes: int
+    dtype: str
+
+    def with_width(self, width: int) -> DataSpec:
+        """The same for data of so many columns.
+
+        Raises:
+            ValueError: if the model takes another number of columns.
+        """
+        if self.width not in (None, width):
+            raise ValueError(
+                f"`x` must have {self.width} columns, one for each visible unit. Received: {width} columns"
+            )
+        self.unit.check_columns(width)
+        return dataclasses.replace(self, width=width)
+
+    def check_batch(self, x: Any, y: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
+        """A batch as the model takes it: rows ``[n, width + classes]`` and sample weights ``[n]``."""
+        x = check_visible(x, self.unit, self.width, f"x of {where}", self.dtype)
+        if weights is None:
+            checked = np.ones(len(x), self.dtype)
+        else:
+            checked = check_sample_weight(weights, len(x)).astype(self.dtype)
+        return self.joined(x, y), checked
+
+    def joined(self, x: np.ndarray, y: Any) -> np.ndarray:
+        """The rows with their labels in one-hot coding, where the model takes any."""
+        if not self.classes:
+            return x
+        self.require_labels(y)
+        return np.concatenate([x, one_hot(y, self.classes, len(x), self.dtype)], axis=1)
+
+    def require_labels(self, y: Any) -> None:
+        """Raises ValueError where the model takes labels and there are none."""
+        if self.classes and y is None:
+            raise ValueError(f"The model has {self.classes} labels: pass `y`. Received: no labels")
+
+
+class Blocks(NamedTuple):
+    """The data of the compiled loop: blocks, each of which holds the batches of several consecutive updates.
+
+    Attributes:
+        updates_per_call: updates in a call of the compiled loop.
+        fetch: ``fetch(block, i)`` gives the rows and sample weights of update i of a block, inside the loop.
+        kind: equal for functions ``fetch`` that are the same, so that the loop is compiled once for them.
+        start: starts an iterator over the blocks, with a new one at the beginning of each epoch; ``None`` if the data
+            set of the feed yields them, each with the number of its updates behind it.
+    """
+
+    updates_per_call: int
+    fetch: Callable[[Any, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+    kind: Hashable
+    start: Callable[[], Iterator[np.ndarray]] | None = None
+
+
+class Feed(NamedTuple):
+    """How Keras' `fit` is run.
+
+    Attributes:
+        dataset: what Keras is given as data.
+        steps_per_epoch: updates in an epoch, as Keras counts them; ``None`` for a pass over the data set.
+        shuffle: whether Keras shuffles.
+        blocks: how the compiled loop gets its data; ``None`` where Keras runs step by step.
+        close: called when the training ends.
+    """
+
+    dataset: Any
+    steps_per_epoch: int | None
+    shuffle: bool = False
+    blocks: Blocks | None = None
+    close: Callable[[], None] = lambda: None
+
+
+class Input(abc.ABC):
+    """Data of one kind, checked as far as it can be before the first update.
+
+    Attributes:
+        spec: what the model takes.
+        batch_size: examples in the first batch.
+        width: columns of the data, labels aside.
+    """
+
+    spec: DataSpec
+    batch_size: int
+    width: int
+
+    @property
+    @abc.abstractmethod
+    def updates_per_epoch(self) -> int | None:
+        """Updates in an epoch, as far as it is known."""
+
+    @abc.abstractmethod
+    def means(self) -> np.ndarray:
+        """Means of the columns, float64: of all examples, or of the first batch."""
+
+    @abc.abstractmethod
+    def feed(self, model: Any) -> Feed:
+        """The data as the training of a model is run on them."""
+
+    @abc.abstractmethod
+    def evaluation(self) -> dict[str, Any]:
+        """Arguments for Keras' `evaluate`: batches ``(rows, anything, sample weights)``."""
+
+
+@tf.autograph.experimental.do_not_convert
+def as_triple(rows: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """``(x, y, sample_weight)`` with something in the place of targets, which Keras needs to see the weights."""
+    return rows, rows[:, :1], weights
+
+
+def shape_of_batch(x: Any) -> tuple[int, int]:
+    """Numbers of examples and of columns of a batch."""
+    if isinstance(x, dict | tuple | list) or len(x.shape) != 2:
+        shape = getattr(x, "shape", type(x).__name__)
+        raise ValueError(
+            f"Batches must have the shape [examples, visible units]; batch the data set first. Received: {shape}"
+        )
+    return int(x.shape[0]), int(x.shape[1])

@@ -1,0 +1,201 @@
+"""`tf.data`: batches checked in the pipeline, and stacked into blocks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import replicas
+from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple, shape_of_batch
+from tf_wcd.training.inputs.labels import one_hot_tensor
+
+MAX_STACK_BYTES = 2**26
+# Marks our own messages inside the errors of a pipeline, which wrap them in several lines.
+_MARK = "tf_wcd: "
+
+
+class DatasetInput(Input):
+    """A `tf.data.Dataset` of batches ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, in the order that it has.
+
+    Args:
+        dataset: the batches.
+        spec: what the model takes.
+        steps_per_epoch: batches in an epoch; ``None`` for a pass over the data set.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset, spec: DataSpec, steps_per_epoch: int | None = None) -> None:
+        self.source, self.steps_per_epoch = dataset, steps_per_epoch
+        first = next(iter(dataset.take(1)), None)
+        if first is None:
+            raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        self.batch_size, self.width = shape_of_batch(x)
+        self.spec = spec.with_width(self.width)
+        spec.require_labels(y)
+        self._first = first
+
+    @property
+    def updates_per_epoch(self) -> int | None:
+        known = int(self.source.cardinality())
+        return self.steps_per_epoch or (known if known > 0 else None)
+
+    def means(self) -> np.ndarray:
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(self._first)
+        rows = np.asarray(x, "float64")
+        if self.spec.classes:
+            rows = np.concatenate([rows, one_hot_tensor(y, self.spec.classes, "float64")[0]], axis=1)
+        return rows.mean(0)
+
+    def checked(self) -> tf.data.Dataset:
+        """Batches ``(rows, weights)``, each checked as it comes."""
+        return check_dataset(self.source, self.spec, self.width)
+
+    def feed(self, model: Any) -> Feed:
+        checked, updates = self.checked(), self.updates_per_epoch
+        if model.distribute_strategy.num_replicas_in_sync > 1:
+            if self.steps_per_epoch is None and updates is not None:
+                checked = checked.repeat()
+            return Feed(replicas.distributed(checked.map(as_triple), model.distribute_strategy), updates)
+        per_call = model.updates_per_call(updates, self.batch_size)
+        stacked = stacked_dataset(checked, per_call, self.batch_size, updates)
+        if updates is not None and self.steps_per_epoch is None:
+            # Keras counts the elements of what it is given: it gets the number of updates instead, pass by pass.
+            stacked = stacked.repeat()
+        blocks = Blocks(per_call, lambda block, i: (block[0][i], block[1][i]), "stacked")
+        return Feed(stacked, updates, blocks=blocks)
+
+    def evaluation(self) -> dict[str, Any]:
+        return {"x": self.checked().map(as_triple)}
+
+    def numbered(self, seed: int, first_epoch: int) -> tf.data.Dataset:
+        """``(number, rows, weights)``, one pass; the number is random, another one at each pass."""
+        numbers = tf.data.Dataset.random(seed=(seed + first_epoch) % 2**63, rerandomize_each_iteration=True)
+        plain = tf.autograph.experimental.do_not_convert
+        return tf.data.Dataset.zip(numbers, self.checked()).map(plain(lambda number, batch: (number, *batch)))
+
+
+def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.data.Dataset:
+    """The pipeline with every batch checked as it comes, as ``(rows, weights)``: labels are joined to the columns.
+
+    A bad batch raises `tf.errors.InvalidArgumentError` before any update that uses it; `readable_errors` makes a
+    ValueError of it.
+    """
+    unit, dtype = spec.unit, spec.dtype
+
+    @tf.autograph.experimental.do_not_convert  # plain TensorFlow already: conversion takes longer than tracing
+    def check(position: tf.Tensor, *data: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data[0] if len(data) == 1 else data)
+        if isinstance(x, dict | tuple | list):
+            raise ValueError(
+                f"A data set for an RBM yields one tensor x, with labels or weights. Received: {type(x).__name__}"
+            )
+        if x.shape.rank != 2 or x.shape[1] not in (None, width):
+            raise ValueError(
+                f"Batches must have the shape [examples, {width}], one column for each visible unit; "
+                f"batch the data set first, and reshape images to rows. Received: shape {x.shape}"
+            )
+        x = tf.cast(x, dtype)
+        x.set_shape([x.shape[0], width])
+        if weights is None:
+            weights = tf.ones(tf.shape(x)[:1], dtype)
+        weights = tf.reshape(tf.cast(weights, dtype), tf.shape(x)[:1])
+        weights.set_shape(x.shape[:1])
+        extremes = [", minimum ", tf.reduce_min(x), ", maximum ", tf.reduce_max(x)]
+        conditions = [
+            (tf.shape(x)[:1] > 0, "the batch is empty", []),
+            (tf.reduce_all(tf.math.is_finite(x), axis=1), "x contains NaN or infinite values", []),
+            (
+                tf.reduce_all(unit.accepts(x), axis=1),
+                f"x must be {unit.domain()} for '{unit.name}' visible units",
+                extremes,
+            ),
+            (tf.math.is_finite(weights), "sample_weight contains NaN or infinite values", []),
+            (weights >= 0, "sample_weight must not be negative", [", minimum ", tf.reduce_min(weights)]),
+            (tf.reduce_sum(weights)[None] > 0, "sample_weight is zero for every example of the batch", []),
+        ]
+        rows = x
+        if spec.classes:
+            labels, good = one_hot_tensor(y, spec.classes, dtype)
+            conditions.append((good, f"labels must be in 0 .. {spec.classes - 1}, or one-hot", []))
+            rows = tf.concat([x, labels], axis=1)
+        with tf.control_dependencies(_asserts(conditions, position)):
+            return tf.identity(rows), tf.identity(weights)
+
+    return dataset.enumerate().map(check, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _asserts(conditions: list[tuple[tf.Tensor, str, list[Any]]], position: tf.Tensor) -> list[Any]:
+    asserts = []
+    for good, message, details in conditions:
+        row = tf.reduce_sum(tf.cast(tf.math.cumsum(tf.cast(~good, tf.int32)) == 0, tf.int32))  # the first bad one
+        where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details]
+        asserts.append(tf.debugging.Assert(tf.reduce_all(good), [_MARK, message, *where]))
+    return [a for a in asserts if a is not None]
+
+
+@contextlib.contextmanager
+def readable_errors() -> Iterator[None]:
+    """Turns the errors of our own checks inside a pipeline into ValueErrors."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        text = str(error)
+        if _MARK not in text:
+            raise
+        # TensorFlow prints the pieces of the message as [piece] [piece] ... in one line.
+        pieces = text[text.index(_MARK) :].splitlines()[0].rpartition("]")[0]
+        raise ValueError("".join(pieces.split("] [")[1:])) from None
+
+
+def stacked_dataset(
+    dataset: tf.data.Dataset, updates_per_block: int, batch_size: int, updates_per_epoch: int | None = None
+) -> tf.data.Dataset:
+    """Batches ``(x, weights)`` stacked into blocks ``(x, weights, updates)``, as large as memory allows, fetched ahead.
+
+    Every epoch begins with a new block, see `index_blocks`. Batches of different sizes are in different blocks. A block
+    with fewer updates than the others is padded to their shape, for which the training is compiled already; ``updates``
+    says how many it has.
+
+    Args:
+        dataset: the batches.
+        updates_per_block: most updates in a block.
+        batch_size: examples in the first batch; others may be smaller.
+        updates_per_epoch: updates after which an epoch ends; ``None`` if it ends with the data set.
+    """
+    x_spec = dataset.element_spec[0]
+    batch_bytes = max(1, batch_size * x_spec.shape[1] * x_spec.dtype.size)
+    most = max(1, min(updates_per_block, MAX_STACK_BYTES // batch_bytes, updates_per_epoch or updates_per_block))
+    epoch = updates_per_epoch or most
+    blocks = -(-epoch // most)
+
+    def block_of(update: tf.Tensor, _: Any) -> tf.Tensor:
+        return update // epoch * blocks + update % epoch // most
+
+    def size_of(block: tf.Tensor) -> tf.Tensor:
+        return tf.minimum(tf.constant(most, tf.int64), epoch - block % blocks * most)
+
+    def rows_of(_: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        # Groups come in the order of their keys: larger batches first, as they came.
+        return -tf.shape(batch[0], out_type=tf.int64)[0]
+
+    plain = tf.autograph.experimental.do_not_convert
+
+    def stack(_: tf.Tensor, same_block: tf.data.Dataset) -> tf.data.Dataset:
+        if x_spec.shape[0] is not None:
+            return same_block.batch(most)
+        return same_block.group_by_window(plain(rows_of), plain(lambda _, same: same.batch(most)), window_size=most)
+
+    def pad(numbers: tf.Tensor, batches: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        updates = tf.size(numbers)
+        x, weights = (tf.pad(a, [[0, most - updates], *[[0, 0]] * (a.shape.rank - 1)]) for a in batches)
+        return tf.ensure_shape(x, [most, *x.shape[1:]]), tf.ensure_shape(weights, [most, *weights.shape[1:]]), updates
+
+    if most == 1:  # quicker than windows of one
+        return dataset.map(plain(lambda x, weights: (x[None], weights[None], 1))).prefetch(2)
+    windows = dataset.enumerate().group_by_window(plain(block_of), plain(stack), window_size_func=plain(size_of))
+    return windows.map(plain(pad)).prefetch(2)

@@ -1,0 +1,425 @@
+"""How models learn inside Keras: `compile`, `fit`, `evaluate` and `train_on_batch` for every model of this library.
+
+A model declares what an update is, in the methods of `TrainingModel` that raise NotImplementedError. All else is here:
+the kinds of data, many updates in one compiled call, the guard against divergence, exact resume, replicas.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import compat, data_checks, replicas, xla
+from tf_wcd.arguments import check_integer, check_variable_dtype
+from tf_wcd.negative_phases import State
+from tf_wcd.random import key_of
+from tf_wcd.shapes import static_shape
+from tf_wcd.training import inputs
+from tf_wcd.training.guard import DivergenceGuard
+from tf_wcd.training.inputs import ArrayInput, DataSpec, Feed, Input
+from tf_wcd.training.inputs.arrays import ResidentData
+from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, update_loop
+from tf_wcd.training.resume import FirstUpdate, save_weights_atomically, with_ours
+
+MEASURES = ("loss", "reconstruction_error", "ess")
+_EVALUATION = 0x5EED  # the purpose of the key of evaluations: training never uses it
+
+
+class Untracked:
+    """What belongs to a model but is never saved or exported: compiled functions, data of the present training."""
+
+    def __init__(self) -> None:
+        self.loops: dict[Any, Any] = {}
+        self.sample: Any = None
+        self.resident: dict[int, ResidentData] = {}
+        self.runner: BlockRunner | None = None
+        self.first_update: FirstUpdate | None = None
+        self.tested_with: Any = None
+        self.phase_measures: list[keras.metrics.Metric] = []
+        self.compile_arguments: dict[str, Any] = {}
+
+
+class TrainingModel(compat.WithoutSymbolicBuild, keras.Model):
+    """A Keras model that learns by updates which it declares itself.
+
+    Metrics, each measured at the last update of every compiled call and averaged over the epoch:
+
+    - ``loss``: mean free energy of the data minus that of the negative points, each with its weights. Its gradient with
+      the points and weights held is the update. It is *not* the likelihood, and need not fall.
+    - ``reconstruction_error``: mean square of x - E[x | E[h | x]].
+    - ``ess``: effective sample size of the negative phase's weights, as a fraction of the number of points.
+    - what the negative phase adds (`NegativePhase.metrics`).
+    """
+
+    epochs_of_fit: int | None = None  # epochs that `fit` has done, for a training that goes on after a restart
+    evaluation_rows: int | None = None  # examples in a batch of the last `evaluate`
+    optimizer: Any = None  # Keras' callbacks ask for it before `compile`, too
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_variable_dtype(self.dtype_policy)
+        self._measures = [keras.metrics.Mean(name=name) for name in MEASURES]
+        self._untracked = Untracked()
+        self.train_function: Any = None
+
+    # What a model declares
+
+    @property
+    def trained_variables(self) -> list[keras.Variable]:
+        """The variables that the optimizer of `compile` moves."""
+        return self.trainable_variables
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Leading axes of the trained variables, along which there are independent models."""
+        return ()
+
+    def data_spec(self) -> DataSpec:
+        """What the model takes as data."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `data_spec`.")
+
+    def build_training(self, batch_size: int) -> None:
+        """Makes the variables that training needs on a built model, but for the optimizer's."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `build_training`.")
+
+    def validate(self) -> None:
+        """Raises ValueError where the model, once built, cannot be trained as it was asked to be."""
+
+    def has_phase_state(self) -> bool:
+        """Whether training has made the state of the negative phase."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `has_phase_state`.")
+
+    def phase_state(self) -> State:
+        """The state of the negative phase as tensors."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `phase_state`.")
+
+    def evaluation_state(self, batch_size: int) -> State:
+        """The state of the negative phase to measure with: before training, one that is not kept."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `evaluation_state`.")
+
+    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Any:
+        """Computes an update of a batch; nothing changes."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `update`.")
+
+    def measures(self, update: Any) -> dict[str, tf.Tensor]:
+        """Values of the metrics, by name."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `measures`.")
+
+    def apply_update(self, update: Any) -> None:
+        """Moves the parameters, and the state of the negative phase, one step."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `apply_update`.")
+
+    def flops_of_update(self, batch_size: int) -> float:
+        """Floating-point operations of an update, roughly."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `flops_of_update`.")
+
+    def remember_data(self, data: Input) -> None:
+        """Keeps what the model wants to know of its training data."""
+
+    # One update
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return [*self._measures, *self._untracked.phase_measures]
+
+    def next_update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None) -> Any:
+        """`update` with the present state and the next random numbers."""
+        key = replicas.own_key(key_of(self.seed_generator.next()))
+        return self.update(rows, sample_weight, self.phase_state(), key)
+
+    def record(self, update: Any) -> dict[str, tf.Tensor]:
+        """Puts the measures of an update into the metrics, and returns the logs."""
+        measures = self.measures(update)
+        for metric in self.metrics:
+            metric.update_state(measures[metric.name])
+        return {metric.name: replicas.for_logs(metric.result()) for metric in self.metrics}
+
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        rows, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        update = self.next_update(rows, sample_weight)
+        logs = self.record(update)
+        self.apply_update(update)
+        return logs
+
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        rows, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        # Examples in a batch of all replicas, as far as they are known: those of `evaluate`, or of this batch.
+        count = self.evaluation_rows or static_shape(tf.convert_to_tensor(rows))[0] * replicas.count()
+        key = replicas.own_key(key_of(self.seed_generator.state, purpose=_EVALUATION))
+        return self.record(self.update(rows, sample_weight, self.evaluation_state(count), key))
+
+    def add_phase_measures(self, names: Any) -> None:
+        """Adds metrics for what the negative phase measures, when its state is made."""
+        known = {metric.name for metric in self.metrics}
+        with self.distribute_strategy.scope():
+            self._untracked.phase_measures += [keras.metrics.Mean(name=n) for n in sorted(names) if n not in known]
+
+    # Compilation
+
+    def compile(
+        self,
+        optimizer: Any = "sgd",
+        *,
+        steps_per_execution: int | str = "auto",
+        run_eagerly: bool = False,
+        jit_compile: bool | str = "auto",
+    ) -> None:
+        """Configures the training.
+
+        There is no ``loss``: the update is the difference of the two phases.
+
+        Args:
+            optimizer: a Keras optimizer, or its name.
+            steps_per_execution: updates in one compiled call. Callbacks for batches fire once per call. ``"auto"``
+                takes about half a second's worth, at most one epoch.
+            run_eagerly: run step by step in Python, for debugging.
+            jit_compile: compile with XLA; ``"auto"`` does so wherever it can.
+        """
+        automatic = steps_per_execution == "auto"
+        if not automatic and (isinstance(steps_per_execution, (bool, str)) or steps_per_execution < 1):
+            raise ValueError(
+                f"`steps_per_execution` must be 'auto' or an integer of at least 1. Received: {steps_per_execution!r}"
+            )
+        # Keras' own "auto" leaves XLA out on machines without an accelerator, where it helps small updates most.
+        jit = (
+            xla.BY_DEFAULT and not run_eagerly and self.distribute_strategy.num_replicas_in_sync == 1
+            if jit_compile == "auto"
+            else jit_compile
+        )
+        super().compile(optimizer=optimizer, run_eagerly=run_eagerly, jit_compile=jit)
+        self._untracked.loops = {}
+        self._untracked.compile_arguments = {
+            "optimizer": self.optimizer,
+            "steps_per_execution": steps_per_execution,
+            "run_eagerly": run_eagerly,
+            "jit_compile": jit_compile,
+        }
+
+    def get_compile_config(self) -> dict[str, Any]:
+        arguments = self._untracked.compile_arguments
+        return {name: keras.saving.serialize_keras_object(value) for name, value in arguments.items()}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        self.compile(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
+        if self.built:
+            self.build_optimizer()
+
+    def build_optimizer(self) -> None:
+        """Makes the variables of the optimizer, if there is one and they are not there yet."""
+        if self.optimizer is not None and not self.optimizer.built:
+            self.optimizer.build(self.trained_variables)
+
+    def updates_per_call(self, updates_per_epoch: int | None, batch_size: int) -> int:
+        """Updates in one compiled call: as many as were asked for, or as take about half a second."""
+        wished = self._untracked.compile_arguments["steps_per_execution"]
+        if wished != "auto":
+            return int(wished)
+        return automatic_updates_per_call(updates_per_epoch, self.flops_of_update(batch_size))
+
+    # Training
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model. Arguments are those of `keras.Model.fit`, but that there are no targets.
+
+        Args:
+            x: an array ``[examples, visible units]``, a `tf.data.Dataset` of batches, a `keras.utils.PyDataset` or a
+                generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
+            y: labels, class numbers or one-hot, where the model joins labels to its units; ignored otherwise.
+            batch_size: examples in a batch of an array, 32 if not given, at most all. Validation data in arrays come in
+                batches of the same size, unless ``validation_batch_size`` says otherwise.
+            sample_weight: weight of each example of an array: the target probabilities if the examples are distinct
+                states. They are rescaled to mean one. Weights in a data set are taken as given.
+            steps_per_epoch: updates in an epoch. With it, arrays are reshuffled and repeated without end;
+                without it, an epoch is one pass over the data.
+
+        Returns:
+            Keras' history.
+
+        Raises:
+            tf_wcd.DivergenceError: if a parameter becomes infinite or NaN. The model is then as it was a moment before.
+        """
+        self._check_fit(batch_size, steps_per_epoch, class_weight)
+        if inputs.is_stream(x) and validation_split:
+            raise ValueError(
+                "`validation_split` goes with arrays; pass `validation_data`. "
+                f"Received: x of type {type(x).__name__} and validation_split={validation_split}"
+            )
+        data = inputs.input_of(x, y, sample_weight, self.data_spec(), batch_size, steps_per_epoch, shuffle)
+        if isinstance(data, ArrayInput):
+            data_checks.warn_of_doubt(data.x, data.spec.unit)
+            if validation_split:
+                if validation_data is not None:
+                    raise ValueError("Pass `validation_split` or `validation_data`, not both.")
+                data, validation_data = data.split(validation_split)
+        self._prepare(data)
+        self.remember_data(data)
+        self._untracked.first_update = FirstUpdate()
+        guard = DivergenceGuard(before_others=bool(callbacks))
+        # Weights within a batch depend on its size: validation has batches as large as those of training.
+        kwargs.setdefault("validation_batch_size", None)
+        kwargs["validation_batch_size"] = kwargs["validation_batch_size"] or data.batch_size
+        return self._run(
+            data.feed(self),
+            callbacks=with_ours(callbacks, self, [guard, self._untracked.first_update]),
+            validation_data=self._check_validation(validation_data),
+            epochs=epochs,
+            verbose=verbose,
+            initial_epoch=initial_epoch,
+            **kwargs,
+        )
+
+    def _run(self, feed: Feed, **arguments: Any) -> keras.callbacks.History:
+        """Keras' `fit` on a feed."""
+        blocks = feed.blocks
+        if blocks is not None:
+            run = self._loop(blocks.kind, blocks.fetch)
+            self._untracked.runner = BlockRunner(run, blocks.updates_per_call, feed.steps_per_epoch, blocks.start)
+            self.steps_per_execution = blocks.updates_per_call
+        try:
+            with inputs.readable_errors():
+                return super().fit(
+                    feed.dataset, steps_per_epoch=feed.steps_per_epoch, shuffle=feed.shuffle, **arguments
+                )
+        finally:
+            self._untracked.runner = None
+            self.steps_per_execution = 1
+            feed.close()
+
+    def evaluate(
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
+        """Mean of the metrics over data, as `keras.Model.evaluate`. It changes neither the model nor its chains.
+
+        Arguments are those of `fit`.
+        """
+        kwargs.pop(compat.VALIDATION_KEYWORD, None)
+        data = inputs.input_of(x, y, sample_weight, self.data_spec(), batch_size)
+        self._build_for(data)
+        self.evaluation_rows = data.batch_size
+        executions, self.steps_per_execution = self.steps_per_execution, 1
+        try:
+            with inputs.readable_errors():
+                return super().evaluate(**data.evaluation(), **kwargs)
+        finally:
+            self.steps_per_execution = executions
+
+    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
+        """One update on one batch, as `keras.Model.train_on_batch`."""
+        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=len(x))
+        self._prepare(data)
+        return super().train_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
+
+    @property
+    def first_update(self) -> int:
+        """Number of updates before this training, which decides the order of the data."""
+        assert self._untracked.first_update is not None
+        return self._untracked.first_update.number
+
+    def resident_data(self, width: int) -> ResidentData:
+        """Where arrays of so many columns are kept on the device while the model trains."""
+        if width not in self._untracked.resident:
+            self._untracked.resident[width] = ResidentData(width, self.data_spec().dtype)
+        return self._untracked.resident[width]
+
+    def save_weights(self, filepath: Any, overwrite: bool = True, **kwargs: Any) -> None:
+        """As `keras.Model.save_weights`, but that a file that is there already is replaced atomically."""
+        save_weights_atomically(self, super().save_weights, filepath, overwrite, **kwargs)
+
+    # What is saved beside the variables
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        if self.epochs_of_fit is not None:
+            store["epochs_of_fit"] = np.asarray(self.epochs_of_fit)
+
+    def load_own_variables(self, store: Any) -> None:
+        known = {name: store[name] for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
+        if "epochs_of_fit" in known:
+            self.epochs_of_fit = int(np.asarray(known.pop("epochs_of_fit")))
+        super().load_own_variables(known)
+
+    # Checks and preparation
+
+    def _check_fit(self, batch_size: Any, steps_per_epoch: Any, class_weight: Any) -> None:
+        if class_weight is not None:
+            raise ValueError(f"An RBM has no classes: use `sample_weight`. Received: class_weight={class_weight!r}")
+        if not self.compiled:
+            raise ValueError("Call `compile(optimizer=...)` before `fit`.")
+        for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):
+            if value is not None:
+                check_integer(name, value)
+        if not self.trainable:
+            raise ValueError("There is nothing to train: set `trainable` to True. Received: trainable=False")
+
+    def _check_validation(self, data: Any) -> Any:
+        if data is None or inputs.is_stream(data):
+            return data
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        checked = ArrayInput(x, y, weights, self.data_spec())
+        return checked.x.astype(checked.spec.dtype), checked.labels, checked.weights.astype(checked.spec.dtype)
+
+    def _build_for(self, data: Input) -> None:
+        """Makes the parameters, but nothing that training alone needs: how many chains there are is left to `fit`."""
+        with self.distribute_strategy.scope():
+            if not self.built:
+                self.build((None, data.width))
+            self.validate()
+
+    def _prepare(self, data: Input) -> None:
+        self._build_for(data)
+        self.prepare(data.batch_size)
+
+    def prepare(self, batch_size: int) -> None:
+        """Makes every variable that training needs on a built model, before anything is compiled."""
+        with self.distribute_strategy.scope():
+            self.build_training(batch_size)
+            self.build_optimizer()
+
+    def _loop(self, kind: Any, fetch: Any) -> Any:
+        loops = self._untracked.loops
+        if kind not in loops:
+            loops[kind] = update_loop(self, fetch, self.run_eagerly, self.jit_compile)
+        return loops[kind]
+
+    # Keras' functions of a training
+
+    def make_train_function(self, force: bool = False) -> None:
+        if self.train_function is not None and not force:
+            return
+        super().make_train_function(force)
+        one_by_one = self.train_function
+
+        def train_function(iterator: Any) -> dict[str, Any]:
+            # With a strategy of one replica, Keras distributes the ticks to it.
+            runner = self._untracked.runner
+            if runner is not None and isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+                return runner(iterator)
+            return one_by_one(iterator)
+
+        self.train_function = train_function
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Compiles `test_step` again where it would do otherwise now: once there are chains, it reads them."""
+        state = self.has_phase_state()
+        present = state, None if state else self.evaluation_rows
+        super().make_test_function(force or present != self._untracked.tested_with)
+        self._untracked.tested_with = present
