@@ -17,8 +17,8 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tf_wcd.random_bits import uniform
-from tf_wcd.row_random import row_keys
+from tf_wcd.random import uniform
+from tf_wcd.random import row_keys
 
 import serving
 import tf_wcd

@@ -8,7 +8,7 @@ import argparse
 import keras
 import tensorflow as tf
 from tf_wcd.gibbs import gibbs_from_visible, random_visible
-from tf_wcd.random_bits import subkey
+from tf_wcd.random import subkey
 
 import tf_wcd
 from tf_wcd.negative_phases import Points

@@ -15,7 +15,7 @@ MODULES = (
     "tf_wcd.negative_phases",
     "tf_wcd.plots",
     "tf_wcd.units",
-    "tf_wcd.weights",
+    "tf_wcd.negative_phases.weights",
     "serving",
 )
 

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.evaluation.annealing import anneal, base_log_partition
 from tf_wcd.evaluation.exact_samples import can_sample_exactly, exact_samples
 
 import tf_wcd
@@ -16,6 +15,7 @@ from tests import brute_force as bf
 from tf_wcd.evaluation import annealed_log_partition, log_likelihood, log_partition, log_prob
 from tf_wcd.evaluation.annealed import check_temperatures
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
+from tf_wcd.sampling.annealing import anneal, base_log_partition
 
 
 def gaussian_rbm(parameters, hidden_type="bernoulli", variances=None):

@@ -286,7 +286,7 @@ def test_integers_of_numpy_are_integers(tmp_path):
     rbm.build((None, 2))
     rbm.save(tmp_path / "rbm.keras")
     again = keras.models.load_model(tmp_path / "rbm.keras")
-    assert (again.units, again.gibbs_steps, again.negative_phase.chains) == (3, 2, 4)
+    assert (again.units, again.gibbs_steps, again.negative_phase.source.chains) == (3, 2, 4)
     assert again.sample(np.int64(5), gibbs_steps=np.int64(1), seed=np.int64(0)).shape == (5, 2)
 
 

@@ -52,7 +52,7 @@ def test_the_model_goes_back_to_the_last_good_moment_and_no_later_callback_sees_
 
 def test_no_callback_sees_what_the_last_update_of_an_epoch_has_done(tmp_path, monkeypatch):
     """The loss is measured before that update, and the epoch is over before it would be time for a look."""
-    monkeypatch.setattr(tf_wcd.divergence, "SECONDS_BETWEEN_LOOKS", 1e9)
+    monkeypatch.setattr(tf_wcd.training.guard, "SECONDS_BETWEEN_CHECKS", 1e9)
     rbm = gaussian(0.001)
     high = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, logs: rbm.optimizer.learning_rate.assign(np.inf if epoch == 2 else 0.001)

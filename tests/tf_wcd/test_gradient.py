@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.gradient import Offsets, phase_difference
-from tf_wcd.random_bits import key_of
 
 import tf_wcd
 from tests import brute_force as bf
+from tf_wcd.random import key_of
+from tf_wcd.training.gradient import Offsets, phase_difference
 
 PAIRS = [("bernoulli", "bernoulli"), ("spin", "spin"), ("bernoulli", "spin")]
 WEIGHTS = np.array([0.3, 1.2])  # unequal, and of a mean that is not one
@@ -81,9 +81,9 @@ def average_gradient(rbm, x, weights, state, repetitions=20_000):
     def run():
         def body(i, total, squares):
             key = key_of(tf.stack([tf.constant(11, tf.int64), tf.cast(i, tf.int64)]))
-            phases = rbm.phases(x, weights, state, key)
+            phases = rbm.update(x, weights, state, key)
             g = phase_difference(
-                phases.machine, phases.batch, phases.points, phases.log_weights, phases.scale, rbm.centering_offsets()
+                phases.machine, phases.batch, phases.points, phases.log_weights, phases.scale, rbm.offsets()
             )
             flat = tf.concat([tf.reshape(v, [-1]) for v in (g.kernel, g.visible_bias, g.hidden_bias)], 0)
             flat = tf.cast(flat, tf.float64)
@@ -129,11 +129,11 @@ def test_a_step_of_fit_applies_that_gradient(phase, centered):
     x = data("bernoulli").astype("float32")
     rbm = bf.make_rbm(p, negative_phase=phase, centered=centered, seed=3)
     rbm.compile(bf.sgd(1.0))
-    rbm._prepare(3, 2)
+    rbm.prepare(2)
     key = key_of(rbm.seed_generator.state)
-    phases = rbm.phases(tf.constant(x), tf.constant(WEIGHTS / WEIGHTS.mean(), tf.float32), rbm.phase_state(), key)
+    phases = rbm.update(tf.constant(x), tf.constant(WEIGHTS / WEIGHTS.mean(), tf.float32), rbm.phase_state(), key)
     g = phase_difference(
-        phases.machine, phases.batch, phases.points, phases.log_weights, phases.scale, rbm.centering_offsets()
+        phases.machine, phases.batch, phases.points, phases.log_weights, phases.scale, rbm.offsets()
     )
     rbm.fit(x, sample_weight=WEIGHTS, batch_size=2, epochs=1, verbose=0)
     step = bf.difference(bf.parameters_of(rbm), p)
@@ -146,8 +146,8 @@ def test_centred_step_equals_its_definition(pair, phase):
     p = bf.random_parameters(3, 2)
     x = tf.constant(data(pair[0]), tf.float32)
     rbm = bf.make_rbm(p, *pair, negative_phase=phase, centered=True, seed=1)
-    rbm._prepare(3, 2)
-    phases = rbm.phases(x, tf.constant(WEIGHTS, tf.float32), rbm.phase_state(), key_of(rbm.seed_generator.state))
+    rbm.prepare(2)
+    phases = rbm.update(x, tf.constant(WEIGHTS, tf.float32), rbm.phase_state(), key_of(rbm.seed_generator.state))
     mu, lam = np.array([0.1, 0.7, -0.2]), np.array([0.4, 0.25])
     g = phase_difference(
         phases.machine,

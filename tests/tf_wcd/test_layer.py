@@ -143,7 +143,7 @@ def test_config_round_trip():
     copy = tf_wcd.RBMLayer.from_config(rbm.get_config())
     assert copy.get_config() == rbm.get_config()
     assert copy.visible_unit == rbm.visible_unit
-    assert (copy.negative_phase.gibbs_steps, copy.negative_phase.chains) == (3, 7)
+    assert (copy.negative_phase.source.gibbs_steps, copy.negative_phase.source.chains) == (3, 7)
     assert tf_wcd.RBMLayer(3).get_config()["visible_type"] == "bernoulli"
 
 

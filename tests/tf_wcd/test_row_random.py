@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.row_random import row_keys, row_uniform
 
-from tests.tf_wcd.test_random_bits import chi_square_z
+from tests.tf_wcd.test_batch_random import chi_square_z
+from tf_wcd.random import row_keys, row_uniform
 
 
 def numbers(seeds, draw=0, width=64, purpose=0):

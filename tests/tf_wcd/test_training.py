@@ -4,10 +4,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.blocks import automatic_updates_per_call, index_blocks, stacked_dataset
 
 import tf_wcd
 from tests import brute_force as bf
+from tf_wcd.training.inputs.arrays import index_blocks
+from tf_wcd.training.inputs.datasets import stacked_dataset
+from tf_wcd.training.loop import automatic_updates_per_call
 
 X = (np.random.default_rng(0).uniform(size=(50, 6)) < 0.4).astype("float32")
 
@@ -279,10 +281,10 @@ def test_two_fits_of_one_epoch_are_one_fit_of_two():
 
 def test_other_data_without_a_new_compilation():
     rbm = fitted(batch_size=10)
-    runs = rbm._compiled.run["indices", None]
+    runs = rbm._untracked.loops["resident", None]
     rbm.fit(X[:30], batch_size=10, verbose=0)
     rbm.fit(1 - X, batch_size=10, verbose=0)
-    assert rbm._compiled.run["indices", None] is runs
+    assert rbm._untracked.loops["resident", None] is runs
     assert runs.experimental_get_tracing_count() <= 2
     assert rbm._resident.visible.shape[0] in (None, 0)  # the data are not kept
 

@@ -114,7 +114,7 @@ def test_labelled_units_are_saved_and_compared_by_their_settings():
     assert units.Labelled.from_config(unit.get_config()) == unit
     assert unit != units.Labelled("bernoulli", 4)
     for arguments, message in (
-        (("gaussian", 3), r"Received: base='gaussian'"),
+        (("binary", 3), r"Received: 'binary'"),
         (("spin", 1), r"Received: classes=1"),
         (("spin", 2.5), r"Received: classes=2.5"),
     ):

@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 import tf_wcd.gradient
 from tf_wcd.dbn.passes import keyed_uniforms, pass_down, pass_up
-from tf_wcd.random_bits import subkey
 
 import tf_wcd
 from tests import brute_force as bf
 from tests.tf_wcd import dbn_enumeration as de
+from tf_wcd.random import subkey
 
 
 def exact_samples(dbn, rows, seed):

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.weights import effective_sample_size, tempered_log_weights
 
 import tf_wcd
 from tf_wcd.negative_phases import WCD, WPCD
+from tf_wcd.negative_phases.weights import effective_sample_size, tempered_log_weights
 
 LOG_WEIGHTS = tf.nn.log_softmax(tf.constant(np.random.default_rng(0).normal(size=(3, 40)) * [[0.1], [2], [30]]))
 
@@ -52,7 +52,7 @@ def test_layer_trains_with_tempered_weights(phase, tmp_path):
         fractions.append(min(history.history["ess"]))
     assert fractions[0] < 0.4 <= fractions[1] + 1e-3
     rbm.save(tmp_path / "rbm.keras")
-    assert keras.models.load_model(tmp_path / "rbm.keras").negative_phase.minimum_ess == 0.4
+    assert keras.models.load_model(tmp_path / "rbm.keras").negative_phase.weights.minimum_ess == 0.4
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, True, "half"])

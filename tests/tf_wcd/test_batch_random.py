@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.random_bits import key_of, mix, subkey, uniform
 
-from tf_wcd import random_bits
+from tf_wcd.random import batch as batch_random
+from tf_wcd.random import key_of, mix, subkey, uniform
 
 
 def test_mix_is_a_permutation_with_avalanche():
@@ -105,5 +105,5 @@ def test_many_shapes_outside_of_graphs_are_not_traced(monkeypatch):
     def traced(*_):
         raise AssertionError("TensorFlow warns of functions that are traced at nearly every call")
 
-    monkeypatch.setattr(random_bits, "_traced_uniform", traced)
+    monkeypatch.setattr(batch_random, "_traced_uniform", traced)
     assert uniform(key(1, 2), 0, [3, 4]).shape == (3, 4)
