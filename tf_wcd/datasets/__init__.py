@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.datasets.caltech101_silhouettes import CALTECH101_SILHOUETTES
 from tf_wcd.datasets.grey_levels import METHODS, binarize
 from tf_wcd.datasets.image_sets import ImageSet
-from tf_wcd.datasets.keras_images import FASHION_MNIST, MNIST
 from tf_wcd.datasets.local_copies import folder_of_copies, read_copy
-from tf_wcd.datasets.ocr_letters import OCR_LETTERS
-from tf_wcd.datasets.small import SMALL, load_small
+from tf_wcd.datasets.sources import IMAGES as IMAGES
+from tf_wcd.datasets.sources import SMALL as SMALL
+from tf_wcd.datasets.sources import SOURCES, names, register
 
-__all__ = ["IMAGES", "SMALL", "binarize", "load"]
-
-IMAGES: dict[str, ImageSet] = {
-    images.name: images for images in (MNIST, FASHION_MNIST, CALTECH101_SILHOUETTES, OCR_LETTERS)
-}
+__all__ = ["ImageSet", "binarize", "load", "names", "register"]
 
 
 def load(
@@ -33,13 +28,13 @@ def load(
     """Loads a data set.
 
     Small problems: ``"BS09"``, ``"BS16"``, ``"LSE11"``, ``"LSE15"``, ``"P08"``, ``"P10"``, ``"Int12"``, ``"Mult3G"``,
-    ``"Mult3D"``. They are made, not read, and take no options.
+    ``"Mult3D"``. They are computed, not read, and take no options.
 
     Images: ``"mnist"``, ``"fashion_mnist"``, ``"caltech101_silhouettes"`` and ``"ocr_letters"``. They are downloaded
     from their homes the first time, kept in Keras' cache, and checked against their published contents every time.
 
     Args:
-        name: one of the names above.
+        name: one of the names above, or one that was registered with `register`.
         binarize: what becomes of grey levels: ``"probabilities"`` for numbers in [0, 1]; ``"threshold"`` for 0 and 1,
             with 1 from the middle of the range on; ``"stochastic"`` for 0 and 1 drawn with the grey level as the chance
             of 1; ``None`` for the stored uint8 (0 to 255, or 0 and 1). Caltech-101 Silhouettes and OCR letters are
@@ -68,14 +63,13 @@ def load(
     >>> states.shape, round(float(probabilities.sum()), 12)
     ((14, 9), 1.0)
     """
-    if name in SMALL:
-        options = (binarize, validation, data_dir, seed)
-        if options != ("probabilities", False, None, None):
-            raise ValueError(f"Options are for images; {name} is made with known probabilities. Received: {options}")
-        return load_small(name)
-    if name not in IMAGES:
-        raise ValueError(f"`name` must be one of {[*sorted(SMALL), *IMAGES]}. Received: {name!r}")
-    return _load_images(IMAGES[name], binarize, validation, folder_of_copies(data_dir), seed)
+    source = SOURCES[name]
+    if isinstance(source, ImageSet):
+        return _load_images(source, binarize, validation, folder_of_copies(data_dir), seed)
+    options = (binarize, validation, data_dir, seed)
+    if options != ("probabilities", False, None, None):
+        raise ValueError(f"Options are for images; {name} is made with known probabilities. Received: {options}")
+    return source()
 
 
 def _load_images(

@@ -80,7 +80,7 @@ def multiples_of_three_discrete(bits: int) -> Problem:
     return bits_of(integers, bits), probabilities
 
 
-SMALL: dict[str, Callable[[], Problem]] = {
+PROBLEMS: dict[str, Callable[[], Problem]] = {
     "BS09": lambda: bars_and_stripes(3),
     "BS16": lambda: bars_and_stripes(4),
     "LSE11": lambda: labeled_shifter(4),
@@ -91,8 +91,3 @@ SMALL: dict[str, Callable[[], Problem]] = {
     "Mult3G": lambda: multiples_of_three_gaussian(12),
     "Mult3D": lambda: multiples_of_three_discrete(12),
 }
-
-
-def load_small(name: str) -> Problem:
-    """States 0/1 and probabilities of the problem of that name."""
-    return SMALL[name]()
