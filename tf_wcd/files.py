@@ -1,7 +1,7 @@
 """Files and folders that appear under their names atomically: at any moment there is the old one or the new one, whole.
 
 Everything is written beside its place, under a hidden name, and renamed when it is complete. If a process is killed, it
-leaves what it was writing behind; whoever writes to the same folder a day later removes that.
+leaves what it was writing behind; the next write to the same folder after a day removes that.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def rename_to_first_free(folder: Path, targets: Iterable[Path]) -> Path:
         _sync(path)
     for target in targets:
         try:
-            # A folder is renamed onto another one only if that is empty: whoever comes second gets an error.
+            # A folder is renamed onto another one only if that is empty: the second of two gets an error.
             os.rename(folder, target)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):

@@ -31,19 +31,19 @@ def load(
     ``"Mult3D"``. They are computed, not read, and take no options.
 
     Images: ``"mnist"``, ``"fashion_mnist"``, ``"caltech101_silhouettes"`` and ``"ocr_letters"``. They are downloaded
-    from their homes the first time, kept in Keras' cache, and checked against their published contents every time.
+    from where they are published the first time, kept in Keras' cache, and checked against checksums every time.
 
     Args:
         name: one of the names above, or one that was registered with `register`.
-        binarize: what becomes of grey levels: ``"probabilities"`` for numbers in [0, 1]; ``"threshold"`` for 0 and 1,
-            with 1 from the middle of the range on; ``"stochastic"`` for 0 and 1 drawn with the grey level as the chance
-            of 1; ``None`` for the stored uint8 (0 to 255, or 0 and 1). Caltech-101 Silhouettes and OCR letters are
-            binary already: all options give 0 and 1.
-        validation: also give the validation part, between the two others. Caltech-101 Silhouettes and OCR letters have
-            one.
-        data_dir: a folder with copies, ``mnist.npz`` and so on, to read instead of the cache and the network. If it is
-            not given, the environment variable TF_WCD_DATA may name one.
-        seed: an integer to draw the same ``"stochastic"`` images again; if not given, each call draws new ones.
+        binarize: how grey levels are converted: ``"probabilities"`` for numbers in [0, 1]; ``"threshold"`` for 1 in the
+            upper half of the range and 0 in the lower; ``"stochastic"`` for 1 with the grey level as its probability,
+            and 0 otherwise; ``None`` for the stored uint8 (0 to 255, or 0 and 1). Caltech-101 Silhouettes and OCR
+            letters are binary already: all options give 0 and 1.
+        validation: also return the validation part, between the two others. Caltech-101 Silhouettes and OCR letters
+            have one.
+        data_dir: a folder with copies, ``mnist.npz`` and so on, which are read instead of the cache and the network. If
+            it is not given, the environment variable TF_WCD_DATA may name one.
+        seed: seed of the ``"stochastic"`` images, an integer; if not given, each call draws new ones.
 
     Returns:
         For a small problem, ``(states, probabilities)``: the states with non-zero probability, 0/1 float32
@@ -81,7 +81,7 @@ def _load_images(
         check_integer("seed", seed, least=0)
     if validation and "valid" not in images.rows:
         raise ValueError(
-            f"{images.name} has no validation part of its own: take some of the training images. "
+            f"{images.name} has no validation part: take some of the training images. "
             f"Received: validation={validation!r}"
         )
     arrays = images.read() if folder is None else read_copy(images, folder)
@@ -89,7 +89,7 @@ def _load_images(
     for number, split in enumerate(("train", "valid", "test")):
         if split == "valid" and not validation:
             continue
-        # A generator for each part: what is drawn for one does not depend on which others are wanted.
+        # A generator for each part: what is drawn for one part does not depend on which others are loaded.
         rng = np.random.default_rng(None if seed is None else [seed, number])
         splits.append((binarize(arrays[f"x_{split}"], method, images.white, rng), arrays[f"y_{split}"]))
     return tuple(splits)

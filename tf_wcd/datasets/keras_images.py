@@ -1,4 +1,4 @@
-"""MNIST (LeCun, Cortes, Burges) and Fashion-MNIST (Xiao, Rasul, Vollgraf), both 28 x 28 in grey, as Keras gets them."""
+"""MNIST (LeCun, Cortes, Burges) and Fashion-MNIST (Xiao, Rasul, Vollgraf), 28 x 28 in grey, loaded by Keras."""
 
 from __future__ import annotations
 
