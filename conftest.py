@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
+from tf_wcd.datasets import sources as sources_by_name
 
 # Run by other programs, in environments of their own.
 collect_ignore = ["tests/bounds_smoke.py"]
@@ -45,12 +46,15 @@ def _names_for_docstrings(doctest_namespace):
 @pytest.fixture
 def names_as_before():
     """For code that adds to what the library knows by name: pages and examples do."""
-    tables = tf_wcd.datasets.SMALL, tf_wcd.datasets.IMAGES, tf_wcd.NegativePhase.by_name
-    copies = [dict(table) for table in tables]
+    sources, phases = sources_by_name.SOURCES, tf_wcd.NegativePhase.by_name
+    sources_before, phases_before = dict(sources), dict(phases)
     yield
-    for table, copy in zip(tables, copies, strict=True):
-        table.clear()
-        table.update(copy)
+    for name in list(sources):
+        sources.unregister(name)
+    for name, source in sources_before.items():
+        sources.register(name, source)
+    phases.clear()
+    phases.update(phases_before)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,4 +1,7 @@
-"""How much is taken on at once. What is beyond is refused at once, so that what was accepted is answered in time."""
+"""Limits on the requests that run and wait.
+
+Requests beyond the limits are refused immediately, so that accepted ones are answered in time.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,26 @@ from serving.errors import ServingError, deadline_exceeded
 
 
 class Admission:
-    """A number of places to run, and a number of places to wait.
+    """A limit on the requests that run at the same time, and on those that wait for their turn.
 
     Args:
-        running: computations at once; each uses all cores by itself.
-        waiting: requests that may wait for one.
+        running: computations at the same time; each of them uses all cores.
+        waiting: requests that may wait.
     """
 
     def __init__(self, running: int, waiting: int) -> None:
-        self._places = threading.Semaphore(running)
+        self._slots = threading.Semaphore(running)
         self._limit = running + waiting
         self._inside = 0
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def place(self, deadline: float | None) -> Iterator[None]:
-        """Waits for a place to run.
+    def slot(self, deadline: float | None) -> Iterator[None]:
+        """Waits until the request may run.
 
         Raises:
-            ServingError: RESOURCE_EXHAUSTED if too many wait already, DEADLINE_EXCEEDED if the deadline comes first.
+            ServingError: RESOURCE_EXHAUSTED if too many requests wait already, DEADLINE_EXCEEDED if the deadline passes
+                before.
         """
         with self._lock:
             if self._inside >= self._limit:
@@ -41,12 +45,12 @@ class Admission:
             self._inside += 1
         try:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self._places.acquire(timeout=timeout):
+            if not self._slots.acquire(timeout=timeout):
                 raise deadline_exceeded()
             try:
                 yield
             finally:
-                self._places.release()
+                self._slots.release()
         finally:
             with self._lock:
                 self._inside -= 1

@@ -1,7 +1,7 @@
-"""Dynamic batching: rows of requests that wait at the same time are run as one batch.
+"""Dynamic batching: the rows of requests that wait at the same time run as one batch.
 
-Requests with the same model, signature, outputs and row shapes are joined along the first axis, as many as are there
-when a thread becomes free. A row's answer does not depend on the others, so nobody notices but for the time.
+Requests with the same model, signature, outputs and row shapes are concatenated along the first axis, as many as wait
+when a thread becomes free. A row's answer does not depend on the other rows: batching changes only how long it takes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BatchingParameters:
     """Settings, by their names in a ``--batching_parameters_file``.
 
     A batch has at most ``max_batch_size`` rows, and so has a request. With ``enable_large_batch_splitting`` a request
-    may have more rows than a batch: it is cut into parts, and a batch has at most ``max_execution_batch_size`` rows.
+    may have more rows than a batch: it is split, and a batch has at most ``max_execution_batch_size`` rows.
     """
 
     max_batch_size: int = 1000
@@ -34,7 +34,7 @@ class BatchingParameters:
     num_batch_threads: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     allowed_batch_sizes: tuple[int, ...] = ()
     enable_large_batch_splitting: bool = False
-    max_execution_batch_size: int = 0  # as many as max_batch_size
+    max_execution_batch_size: int = 0  # 0 for max_batch_size
 
     def __post_init__(self) -> None:
         for name in ("max_batch_size", "max_enqueued_batches", "num_batch_threads"):
@@ -56,10 +56,11 @@ class BatchingParameters:
 
     @property
     def batch_rows(self) -> int:
-        """The most rows of a batch."""
+        """The largest number of rows of a batch."""
         return (self.enable_large_batch_splitting and self.max_execution_batch_size) or self.max_batch_size
 
     def padded(self, rows: int) -> int:
+        """The number of rows after padding to the next allowed size."""
         return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
 
 
@@ -77,7 +78,7 @@ class Task:
         self.error: Exception | None = None
 
     def parts(self, rows: int) -> list[Task]:
-        """The task in pieces of at most so many rows."""
+        """The task, split into tasks of at most so many rows."""
         if self.rows <= rows:
             return [self]
         return [
@@ -86,13 +87,13 @@ class Task:
         ]
 
     def finish(self, result: list[np.ndarray] | None = None, error: Exception | None = None) -> None:
-        """Ends a queued task, once: its answer is there, and its hold on the model is given up."""
+        """Ends a queued task with a result or an error, and releases the model. Called once."""
         self.result, self.error = result, error
         self.done.set()
         self.servable.release()
 
     def take_error(self) -> tuple[grpc.StatusCode, str]:
-        """Code and text of the error, which is given up together with the inputs."""
+        """Code and text of the error. The task drops the error and its inputs, which take memory."""
         error, self.error, self.feeds = self.error, None, {}
         if isinstance(error, ServingError):
             return error.code, error.message
@@ -120,7 +121,7 @@ class Batcher:
     def run(
         self, servable: Servable, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], deadline: float | None
     ) -> list[np.ndarray]:
-        """As `Servable.run`, in a batch with what others ask."""
+        """As `Servable.run`, but in one batch with other requests."""
         shapes = [array.shape for array in feeds.values()]
         if any(not shape for shape in shapes):
             raise invalid("Batching session Run() input tensors must have at least one dimension.")
@@ -139,7 +140,7 @@ class Batcher:
             if self._stopping:
                 raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is shutting down")
             waiting = sum(other.rows for other in self._queues.get(key, ()))
-            # A request that is alone may wait, however large: it would never get in otherwise.
+            # A request may always wait if no other does, however large it is: it would never be accepted otherwise.
             if waiting and waiting + task.rows > limit:
                 raise ServingError(
                     grpc.StatusCode.UNAVAILABLE,
@@ -147,8 +148,8 @@ class Batcher:
                 )
             parts = task.parts(self.parameters.batch_rows)
             for part in parts:
-                # Until it is finished: who asked may have given up by then, at the deadline or after another part's
-                # error, and an unloaded model is freed once nobody holds it.
+                # The part holds the model until it is finished. The caller may have given up by then, at the deadline
+                # or after another part's error, and an unloaded model is freed as soon as nobody holds it.
                 part.servable.acquire()
             self._queues.setdefault(key, collections.deque()).extend(parts)
             self._changed.notify(len(parts))
@@ -160,13 +161,13 @@ class Batcher:
         if not task.done.wait(timeout):
             raise deadline_exceeded()
         if task.error is not None:
-            # A new error: the old one leads to frames, and these to it and to arrays, which would outlive the request.
+            # A new error: the old one's traceback refers to frames and their arrays, which would outlive the request.
             raise ServingError(*task.take_error())
         assert task.result is not None
         return task.result
 
     def stop(self) -> None:
-        """Finishes what is waiting, and takes nothing more."""
+        """Accepts no more requests, and runs those that wait."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -184,8 +185,9 @@ class Batcher:
 
     def _next_batch(self) -> list[Task] | None:
         timeout = self.parameters.batch_timeout_micros * 1e-6
-        # A thread that was busy waits as well: those whom it has just answered come back at once, and would otherwise
-        # always be one batch behind those who waited meanwhile, in two batches of half the size.
+        # A thread that was busy waits as well. The clients that it has just answered send their next requests
+        # immediately; without the wait these would miss the batch of those that waited meanwhile, every time, and there
+        # would be two batches of half the size.
         free_since = time.monotonic()
         with self._changed:
             while True:
@@ -229,7 +231,7 @@ class Batcher:
             if len(batch) == 1:
                 batch[0].finish(error=error)
                 return
-            # Somebody's request was bad: each by itself, so that only theirs fails.
+            # One of the requests was bad: each runs by itself, so that only that one fails.
             for task in batch:
                 self._run([task])
             return

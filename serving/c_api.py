@@ -1,7 +1,8 @@
 """SavedModels through TensorFlow's C API: the loader and the session that TF-Serving itself runs on.
 
 Only the public functions of ``tensorflow/c/c_api.h`` are used, from the library that Python's TensorFlow has loaded
-already. A call gives up Python's lock while the session runs, and a model that is deleted gives all its memory back.
+already. A call releases Python's global interpreter lock while the session runs, and deleting a model frees all of its
+memory.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ OK, UNIMPLEMENTED, INTERNAL = 0, 12, 13
 
 
 class SessionError(Exception):
-    """A status of TensorFlow's that is not OK; its codes are those of gRPC."""
+    """A TensorFlow status other than OK. The codes are those of gRPC."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -103,7 +104,7 @@ def _library() -> ctypes.CDLL:
 
 
 class _Status:
-    """A status for one call; `check` raises what it says."""
+    """The status of one call; `check` raises it as an error."""
 
     def __enter__(self) -> _Status:
         self.pointer = _library().TF_NewStatus()
@@ -151,7 +152,7 @@ class SavedModelSession:
         finally:
             library.TF_DeleteSessionOptions(options)
             library.TF_DeleteBuffer(meta_graph)
-        # The graph is in the session by now; the signatures are what is asked for.
+        # The session has the graph by now; only the signatures are needed from here on.
         self.meta_graph.ClearField("graph_def")
         self.meta_graph.ClearField("object_graph_def")
 
@@ -163,7 +164,7 @@ class SavedModelSession:
         Args:
             feeds: arrays of numbers by the names of tensors (``"name:0"``).
             fetches: names of the tensors to return.
-            timeout_ms: the run stops with DEADLINE_EXCEEDED after so many milliseconds; ``None`` for no limit.
+            timeout_ms: the run stops with DEADLINE_EXCEEDED after this many milliseconds; ``None`` for no limit.
         """
         library = _library()
         arrays = [np.ascontiguousarray(array) if array.ndim else array for array in feeds.values()]
@@ -204,7 +205,7 @@ class SavedModelSession:
                 library.TF_DeleteBuffer(options)
 
     def close(self) -> None:
-        """Gives back the model's memory. Nothing may be running."""
+        """Frees the model's memory. No run may be in progress."""
         library = _library()
         if self._session is not None:
             with _Status() as status:

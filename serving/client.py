@@ -1,7 +1,7 @@
-"""Asking a server for samples: TF-Serving itself or the embedded one.
+"""Clients that ask a server for samples, TF-Serving or the embedded one.
 
-All requests carry their seeds, so asking twice gives the same answer, and whatever was lost on the way can be asked for
-again: a client that retries loses nothing.
+Every request carries its seeds, so that a request that is sent again gets the same answer: a client that retries loses
+nothing.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tensorflow_serving.apis import (
 
 from serving.tensors import to_array, to_proto
 
-# Bytes of an answer with samples: a stream's come bit by bit, and gRPC's clients take 4 MB unless told otherwise.
+# Bytes of one answer with samples: a stream arrives in chunks, and gRPC's clients accept 4 MB by default.
 CHUNK_BYTES = 3 * 2**20
-MAX_CHUNK = 1000  # rows: as many as servers with batching take unless told otherwise
+MAX_CHUNK = 1000  # rows; the default limit of servers that batch
 RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 _CHANNEL = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # Without a limit: what is above it fails with RESOURCE_EXHAUSTED, and would be computed again and again.
+    # No limit: an answer above it fails with RESOURCE_EXHAUSTED, and would be computed again at each attempt.
     ("grpc.max_receive_message_length", -1),
 ]
 
 
 def row_seeds(seed: int | None, count: int, first: int = 0) -> np.ndarray:
-    """A seed for each row; the rows of one seed do not depend on how many there are.
+    """A seed for each row. Those of the same seed do not depend on how many rows there are.
 
     Example:
 
@@ -58,7 +58,7 @@ def row_seeds(seed: int | None, count: int, first: int = 0) -> np.ndarray:
 
 
 class _Requests:
-    """Requests and answers of both clients."""
+    """What both clients share: the connection, the requests and the answers."""
 
     def __init__(
         self,
@@ -83,6 +83,20 @@ class _Requests:
             self._spec.version_label = label
         self._width: int | None = None
 
+    def _connect(self, channels: Any) -> None:
+        """Opens the connection.
+
+        Args:
+            channels: the module that makes channels, `grpc` or `grpc.aio`.
+        """
+        self._channel = (
+            channels.insecure_channel(self.address, _CHANNEL)
+            if self._credentials is None
+            else channels.secure_channel(self.address, self._credentials, _CHANNEL)
+        )
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
     def request(
         self, signature: str, arrays: Mapping[str, Any], outputs: tuple[str, ...] = ()
     ) -> predict_pb2.PredictRequest:
@@ -106,6 +120,17 @@ class _Requests:
         rows = np.atleast_2d(np.asarray(visible, "float32"))
         seeds = row_seeds(seed, len(rows)) if np.ndim(seed) == 0 else np.asarray(seed)
         return {"visible": rows, "seed": seeds, "steps": np.broadcast_to(np.asarray(steps, "int32"), len(rows))}
+
+    def clamp_inputs(self, visible: Any, mask: Any, steps: Any, seed: Any) -> dict[str, np.ndarray]:
+        inputs = self.chain_inputs(visible, steps, seed)
+        return {**inputs, "mask": np.broadcast_to(np.asarray(mask, "float32"), inputs["visible"].shape)}
+
+    def sample_requests(self, count: int, seed: int | None, width: int) -> Iterator[predict_pb2.PredictRequest]:
+        """The requests for so many samples, each for one chunk."""
+        if seed is None:
+            seed = random.SystemRandom().getrandbits(63)
+        for first, rows in self.chunks(count, width):
+            yield self.request("sample", {"seed": row_seeds(seed, rows, first)}, ("visible",))
 
     def chunks(self, count: int, width: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each request."""
@@ -135,7 +160,7 @@ def states_of(response: get_model_status_pb2.GetModelStatusResponse) -> dict[int
 
 
 class _Attempts:
-    """When to try again: after growing pauses with some chance in them, until the deadline."""
+    """When to retry: after exponentially growing, random pauses, until the deadline."""
 
     def __init__(self, timeout: float) -> None:
         self._end = time.monotonic() + timeout
@@ -145,7 +170,7 @@ class _Attempts:
         return max(0.001, self._end - time.monotonic())
 
     def pause_after(self, error: grpc.RpcError) -> float:
-        """Seconds to wait before the next attempt; raises the error if there is to be none."""
+        """Seconds to wait before the next attempt; raises the error if there is none."""
         pause = self._pause * random.uniform(0.5, 1.5)
         if error.code() not in RETRIED or time.monotonic() + pause >= self._end:
             raise error
@@ -163,19 +188,13 @@ class SamplerClient(_Requests):
         label: a version label to ask for instead.
         timeout: seconds for each request, all its attempts together.
         credentials: of gRPC, for a server with TLS.
-        max_rows: the most rows that `sample` asks for at once; not more than the ``max_batch_size`` of a server that
-            batches.
+        max_rows: the most rows that `sample` asks for in one request; not more than the ``max_batch_size`` of a server
+            that batches.
     """
 
     def __init__(self, address: str, model_name: str = "default", **kwargs: Any) -> None:
         super().__init__(address, model_name, **kwargs)
-        self._channel = (
-            grpc.insecure_channel(address, _CHANNEL)
-            if self._credentials is None
-            else grpc.secure_channel(address, self._credentials, _CHANNEL)
-        )
-        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
+        self._connect(grpc)
 
     def sample(self, num_samples: int, seed: int | None = None) -> np.ndarray:
         """Visible states, ``[num_samples, visible units]``; the same ones each time for the same seed."""
@@ -183,20 +202,16 @@ class SamplerClient(_Requests):
 
     def stream(self, num_samples: int, seed: int | None = None) -> Iterator[np.ndarray]:
         """The rows of `sample` in chunks, as they arrive."""
-        if seed is None:
-            seed = random.SystemRandom().getrandbits(63)
-        for first, rows in self.chunks(num_samples, self.num_visible()):
-            request = self.request("sample", {"seed": row_seeds(seed, rows, first)}, ("visible",))
+        for request in self.sample_requests(num_samples, seed, self.num_visible()):
             yield arrays_of(self._call(self._prediction.Predict, request))["visible"]
 
     def gibbs(self, visible: Any, steps: int = 1, seed: Any = None) -> np.ndarray:
-        """States after so many Gibbs steps from the given ones."""
+        """States after ``steps`` Gibbs steps from the given ones."""
         return self.predict("gibbs", outputs=("visible",), **self.chain_inputs(visible, steps, seed))["visible"]
 
     def clamp(self, visible: Any, mask: Any, steps: int = 100, seed: Any = None) -> np.ndarray:
-        """As `gibbs`, with the units held where the mask is 1."""
-        inputs = self.chain_inputs(visible, steps, seed)
-        inputs["mask"] = np.broadcast_to(np.asarray(mask, "float32"), inputs["visible"].shape)
+        """As `gibbs`, with the units clamped where the mask is 1."""
+        inputs = self.clamp_inputs(visible, mask, steps, seed)
         return self.predict("clamp", outputs=("visible",), **inputs)["visible"]
 
     def encode(self, visible: Any) -> np.ndarray:
@@ -208,7 +223,7 @@ class SamplerClient(_Requests):
         return self.predict("free_energy", visible=visible)["free_energy"]
 
     def log_prob(self, visible: Any) -> np.ndarray:
-        """Exact log-probabilities, ``[n]``, where the model has this signature."""
+        """Exact log-probabilities, ``[n]``, if the model has this signature."""
         return self.predict("log_prob", visible=visible)["log_prob"]
 
     def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
@@ -249,13 +264,7 @@ class AsyncSamplerClient(_Requests):
 
     def __init__(self, address: str, model_name: str = "default", **kwargs: Any) -> None:
         super().__init__(address, model_name, **kwargs)
-        self._channel = (
-            grpc.aio.insecure_channel(address, _CHANNEL)
-            if self._credentials is None
-            else grpc.aio.secure_channel(address, self._credentials, _CHANNEL)
-        )
-        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._model = model_service_pb2_grpc.ModelServiceStub(self._channel)
+        self._connect(grpc.aio)
 
     async def sample(self, num_samples: int, seed: int | None = None) -> np.ndarray:
         """As `SamplerClient.sample`."""
@@ -263,10 +272,7 @@ class AsyncSamplerClient(_Requests):
 
     async def stream(self, num_samples: int, seed: int | None = None) -> AsyncIterator[np.ndarray]:
         """As `SamplerClient.stream`."""
-        if seed is None:
-            seed = random.SystemRandom().getrandbits(63)
-        for first, rows in self.chunks(num_samples, await self.num_visible()):
-            request = self.request("sample", {"seed": row_seeds(seed, rows, first)}, ("visible",))
+        for request in self.sample_requests(num_samples, seed, await self.num_visible()):
             yield arrays_of(await self._call(self._prediction.Predict, request))["visible"]
 
     async def gibbs(self, visible: Any, steps: int = 1, seed: Any = None) -> np.ndarray:
@@ -275,8 +281,7 @@ class AsyncSamplerClient(_Requests):
 
     async def clamp(self, visible: Any, mask: Any, steps: int = 100, seed: Any = None) -> np.ndarray:
         """As `SamplerClient.clamp`."""
-        inputs = self.chain_inputs(visible, steps, seed)
-        inputs["mask"] = np.broadcast_to(np.asarray(mask, "float32"), inputs["visible"].shape)
+        inputs = self.clamp_inputs(visible, mask, steps, seed)
         return (await self.predict("clamp", outputs=("visible",), **inputs))["visible"]
 
     async def encode(self, visible: Any) -> np.ndarray:

@@ -12,9 +12,9 @@ def export_model(model: str, base_path: str, gibbs_steps: int | None = None, kee
     """Publishes a model that was saved by Keras as the next version of a folder.
 
     Args:
-        model: the file, of any Keras model; those of `tf_wcd` can be asked for samples.
+        model: the file of a Keras model; models of `tf_wcd` answer requests for samples.
         base_path: folder of the versions.
-        gibbs_steps: passed on to the model's `export`, which has a number of its own if it is not given.
+        gibbs_steps: passed on to the model's `export`; if not given, its default.
         keep: see `serving.publish`.
     """
     if not Path(model).exists():
@@ -61,7 +61,7 @@ def sample(
 
 
 def keep_samples(samples: np.ndarray, png: str, npy: str) -> None:
-    """Writes samples as a picture, as an array, as both or not at all."""
+    """Writes samples as a picture, an array, or both; an empty path leaves one out."""
     if png:
         write_sheet(samples, png)
         print(f"Picture: {png}")
@@ -71,7 +71,7 @@ def keep_samples(samples: np.ndarray, png: str, npy: str) -> None:
 
 
 def write_sheet(samples: np.ndarray, path: str | Path) -> None:
-    """One picture of all samples side by side; states that are no rectangle are drawn as one row each."""
+    """Draws all samples side by side in one picture; states that do not form a rectangle are drawn as one row each."""
     from tf_wcd.plots import image_sheet, picture_shape
 
     rows, columns = picture_shape(samples.shape[1])

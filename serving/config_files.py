@@ -86,7 +86,7 @@ def read_batching(path: str | Path) -> BatchingParameters:
 
 
 def read_tls(path: str | Path) -> tuple[bytes, bytes, bytes | None, bool]:
-    """An ``--ssl_config_file``: key, certificate, the authority that signs clients' ones, and if clients need one."""
+    """An ``--ssl_config_file``: key, certificate, authority of clients' certificates, and whether clients need one."""
     message = _parsed(path, _messages()["SSLConfig"]())
     given = [name for name in ("server_key", "server_cert") if getattr(message, name)]
     if len(given) < 2:
@@ -96,13 +96,13 @@ def read_tls(path: str | Path) -> tuple[bytes, bytes, bytes | None, bool]:
 
 
 def read_monitoring(path: str | Path) -> str | None:
-    """A ``--monitoring_config_file``: the path under which Prometheus finds the metrics, if it is to."""
+    """A ``--monitoring_config_file``: the path of the metrics for Prometheus; ``None`` if they are off."""
     config = _parsed(path, _messages()["MonitoringConfig"]()).prometheus_config
     return (config.path or "/monitoring/prometheus/metrics") if config.enable else None
 
 
 def one_model(name: str, base_path: str) -> model_server_config_pb2.ModelServerConfig:
-    """What ``--model_name`` and ``--model_base_path`` say."""
+    """The configuration of ``--model_name`` and ``--model_base_path``."""
     config = model_server_config_pb2.ModelServerConfig()
     config.model_config_list.config.add(name=name, base_path=base_path, model_platform="tensorflow")
     return config

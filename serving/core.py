@@ -1,4 +1,4 @@
-"""What the server answers, whatever protocol asked: requests in, responses out, `ServingError` for the rest."""
+"""The server's answers, independent of the protocol: requests in, responses out, `ServingError` for errors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify"
 
 
 class ServerCore:
-    """The models, and the ways to ask them.
+    """The models, and the requests that they answer.
 
     Args:
         manager: the models.
-        admission: limits what runs and waits at once, where there is no batching.
-        batcher: joins requests, if batching is on.
+        admission: limits the requests that run and wait, if there is no batching.
+        batcher: joins requests into batches, if batching is on.
     """
 
     def __init__(self, manager: ModelManager, admission: Admission, batcher: Batcher | None = None) -> None:
@@ -49,7 +49,7 @@ class ServerCore:
         """Runs a signature.
 
         Args:
-            deadline: time of `time.monotonic` by which the answer is wanted.
+            deadline: time by `time.monotonic` at which the answer is due.
         """
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
@@ -79,11 +79,11 @@ class ServerCore:
             raise deadline_exceeded()
         if self._batcher is not None:
             return self._batcher.run(servable, feeds, fetches, deadline)
-        with self._admission.place(deadline):
+        with self._admission.slot(deadline):
             return servable.run(feeds, fetches, deadline)
 
     def input_types(self, spec: model_pb2.ModelSpec) -> dict[str, int]:
-        """Type of each input of a signature, for what comes as JSON."""
+        """Type of each input of a signature, which JSON does not say."""
         with self.manager.lease(spec) as servable:
             name = spec.signature_name or DEFAULT_SIGNATURE
             signature = servable.signatures.get(name)
@@ -126,7 +126,7 @@ class ServerCore:
     def reload_config(
         self, request: model_management_pb2.ReloadConfigRequest
     ) -> model_management_pb2.ReloadConfigResponse:
-        """Replaces the list of models. An error is part of the answer, as TF-Serving has it."""
+        """Replaces the list of models. As in TF-Serving, an error is part of the answer."""
         response = model_management_pb2.ReloadConfigResponse()
         try:
             self.manager.apply(request.config)
@@ -136,7 +136,7 @@ class ServerCore:
         return response
 
     def infer(self, spec: model_pb2.ModelSpec, given: bool, method: str) -> ServingError:
-        """Why a signature cannot be asked to classify or regress. None of an exported model's can."""
+        """The error for a request to classify or regress, which no signature of an exported model does."""
         if not given:
             return invalid("Missing ModelSpec")
         with self.manager.lease(spec) as servable:
@@ -164,7 +164,7 @@ class ServerCore:
 
 
 def model_spec(servable: Servable, signature: str = "") -> model_pb2.ModelSpec:
-    """Which model answered."""
+    """The name and version of the model that answered."""
     spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature)
     spec.version.value = servable.version
     return spec

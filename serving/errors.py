@@ -1,4 +1,4 @@
-"""What goes wrong, as TF-Serving says it: a status code and a text that clients match on."""
+"""Errors as TF-Serving reports them: a status code, and a text that clients match on."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from serving.metrics import Metrics
 
 log = logging.getLogger("serving")
 Response = TypeVar("Response")
-LONGEST = 1e7
+LONGEST = 1e7  # seconds; more than that is no deadline
 
 
 class _Answering:
-    """Turns errors into gRPC's statuses, and counts."""
+    """Converts errors to gRPC statuses, and records metrics."""
 
     def __init__(self, core: ServerCore, metrics: Metrics) -> None:
         self.core, self._metrics = core, metrics
@@ -44,13 +44,13 @@ class _Answering:
 
 
 def deadline_of(context: grpc.ServicerContext) -> float | None:
-    """When the answer is wanted; gRPC has a time of centuries for those who did not say."""
+    """The time by `time.monotonic` at which the answer is due. Without a deadline gRPC reports centuries."""
     remaining = context.time_remaining()
     return None if remaining is None or remaining > LONGEST else time.monotonic() + remaining
 
 
 class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predict and GetModelMetadata; the others say why not."""
+    """Predict and GetModelMetadata. The other methods answer with an error that says why."""
 
     def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - gRPC's name
         deadline = deadline_of(context)

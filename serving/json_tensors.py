@@ -32,7 +32,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     try:
         signature.encode()
     except UnicodeEncodeError:
-        # Half of a pair is no character: Python's JSON lets it pass, protocol buffers do not.
+        # Half of a surrogate pair is not a character: Python's JSON accepts it, protocol buffers do not.
         raise invalid(
             f"JSON Parse error: The surrogate pair in string is invalid. Received: {_shown(signature)}"
         ) from None
@@ -40,7 +40,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def to_inputs(document: Mapping[str, Any], types: Mapping[str, int]) -> tuple[dict[str, np.ndarray], bool]:
-    """Arrays by input, and whether they came row by row.
+    """Arrays by input, and whether the request listed them row by row.
 
     Args:
         document: with ``"instances"`` (a list of rows) or ``"inputs"`` (whole tensors).
@@ -110,7 +110,7 @@ def _array(value: Any, name: str, number: int) -> np.ndarray:
         raise invalid(f"Encountered list at unexpected size in the JSON of the input: {name}") from None
     if not array.size:
         array = array.astype(dtype.as_numpy_dtype)
-    # Python's numbers: integers, floats, or Booleans, all of a kind; anything else becomes an array of objects or text.
+    # Python's numbers: integers, floats or Booleans, all of one kind. Anything else is an array of objects or text.
     allowed = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}.get(np.dtype(dtype.as_numpy_dtype).kind, "")
     if array.dtype.kind not in allowed:
         raise invalid(f"JSON Value of the input {name} is not of expected type: {dtype.name}")
@@ -147,7 +147,7 @@ def from_response(response: predict_pb2.PredictResponse, by_rows: bool) -> bytes
 
 
 def _listed(array: np.ndarray) -> Any:
-    """Nested lists. Single-precision numbers are written with the digits that they have, not those of doubles."""
+    """Nested lists. Numbers in float32 are written with the digits of float32, not with those of float64."""
     if array.dtype == np.float32 and not np.array_equal(array, np.rint(array)):
         array = array.astype("U32").astype("float64")
     return array.tolist()

@@ -19,16 +19,16 @@ from serving.publish import folder_of, versions_in
 from serving.servable import Servable
 
 State = get_model_status_pb2.ModelVersionStatus
-RETRY_SECONDS = 60.0  # as long as TF-Serving waits before it tries a version again that did not load
+RETRY_SECONDS = 60.0  # as TF-Serving, before a version that did not load is tried again
 UNLOAD_SECONDS = 600.0
-REMEMBERED = 100  # versions of a model that are over, and still listed
+REMEMBERED = 100  # ended versions of a model that its status still lists
 
 log = logging.getLogger("serving")
 
 
 @dataclasses.dataclass
 class VersionStatus:
-    """What became of a version."""
+    """State of a version, and the error if it could not be loaded."""
 
     state: int
     code: int = 0
@@ -45,7 +45,7 @@ class Model:
         self.status: dict[int, VersionStatus] = {}
 
     def aspired(self) -> list[int]:
-        """The versions that are there and that the policy wants, oldest first."""
+        """The versions in the folder that the policy selects, oldest first."""
         there = versions_in(self.config.base_path)
         policy = self.config.model_version_policy
         kind = policy.WhichOneof("policy_choice")
@@ -62,7 +62,7 @@ class ModelManager:
 
     Args:
         config: the models, as in a ``--model_config_file``.
-        poll_seconds: time between two looks at the folders; 0 for one look at the start, negative for none later.
+        poll_seconds: seconds between two polls of the folders; 0 or less to read them only once, at the start.
         warmup: run warm-up requests.
     """
 
@@ -74,22 +74,23 @@ class ModelManager:
     ) -> None:
         self._warmup = warmup
         self._models: dict[str, Model] = {}
-        self._lock = threading.Lock()  # of the tables; held for moments only
-        self._reconciling = threading.Lock()  # one at a time looks at folders and loads
+        self._lock = threading.Lock()  # guards the tables; held only briefly
+        self._reconciling = threading.Lock()  # one thread at a time reads folders and loads
         self._stop = threading.Event()
         self._poll_seconds = poll_seconds
         self.apply(config, load=False)
         self._poller = threading.Thread(target=self._poll, name="versions", daemon=True)
 
-    # Life
+    # Start and stop
 
     def start(self) -> None:
-        """Loads what is there, then watches the folders."""
+        """Loads the versions in the folders, then watches the folders."""
         self.reconcile()
         if self._poll_seconds > 0:
             self._poller.start()
 
     def stop(self) -> None:
+        """Stops watching, and unloads everything."""
         self._stop.set()
         if self._poller.is_alive():
             self._poller.join(timeout=30)
@@ -113,8 +114,8 @@ class ModelManager:
         """Replaces the whole list of models.
 
         Raises:
-            ServingError: INVALID_ARGUMENT if the configuration makes no sense; then nothing is changed. The status of
-                the load that failed if a new model has none that can be served.
+            ServingError: INVALID_ARGUMENT if the configuration is invalid; then nothing is changed. The status of the
+                failed load if a model has no version that can be served.
         """
         if config.WhichOneof("config") == "custom_model_config":
             raise invalid("A custom_model_config is not supported: use a model_config_list")
@@ -150,7 +151,7 @@ class ModelManager:
                     raise ServingError(status_of(bad[-1].code), bad[-1].message)
 
     def _check_labels(self, configs: list[model_server_config_pb2.ModelConfig]) -> None:
-        """A label may be given to a version that is available, or to any version of a model that is new."""
+        """Labels are for available versions; those of a model without any available version may be for any."""
         for entry in configs:
             model = self._models.get(entry.name)
             for label, version in entry.version_labels.items():
@@ -164,7 +165,7 @@ class ModelManager:
     # Versions
 
     def reconcile(self) -> None:
-        """Loads the versions that are wanted and not there, and unloads those that are no longer wanted."""
+        """Loads the versions that the policy selects, and unloads those that it no longer selects."""
         with self._reconciling:
             with self._lock:
                 models = list(self._models.values())
@@ -174,7 +175,7 @@ class ModelManager:
                     if self._stop.is_set():
                         return
                     self._load(model, version)
-                # Old ones go only once a new one is there to answer.
+                # Old versions are unloaded only when a new one can answer.
                 if any(version in model.servables for version in wanted):
                     for version in [version for version in model.servables if version not in wanted]:
                         self._unload(model, version)
@@ -202,7 +203,7 @@ class ModelManager:
         log.info("Version %d of %s is available", version, name)
 
     def _unload(self, model: Model, version: int) -> None:
-        """Takes a version out of service at once, and out of memory when its last request is answered."""
+        """Takes a version out of service immediately, and frees its memory when its last request is answered."""
         with self._lock:
             servable = model.servables.pop(version)
         unloading = VersionStatus(State.UNLOADING)
@@ -210,14 +211,14 @@ class ModelManager:
 
         def close() -> None:
             if servable.close_when_unused(UNLOAD_SECONDS):
-                # The version may have been loaded anew meanwhile.
+                # The version may have been loaded again meanwhile.
                 self._set(model, version, VersionStatus(State.END), instead_of=unloading)
                 log.info("Version %d of %s is unloaded", version, servable.name)
 
         threading.Thread(target=close, name="unload", daemon=True).start()
 
     def _set(self, model: Model, version: int, status: VersionStatus, instead_of: VersionStatus | None = None) -> None:
-        """Notes what became of a version; given the status that it replaces, only if that one still stands."""
+        """Sets the status of a version; with ``instead_of``, only if that is still its status."""
         with self._lock:
             if instead_of is not None and model.status.get(version) is not instead_of:
                 return
@@ -230,7 +231,7 @@ class ModelManager:
 
     @contextlib.contextmanager
     def lease(self, spec: model_pb2.ModelSpec) -> Iterator[Servable]:
-        """The version that a request asks for, which stays in memory meanwhile."""
+        """The version that a request asks for. It stays in memory inside the block."""
         with self._lock:
             servable = self._find(spec)
             servable.acquire()
@@ -243,15 +244,8 @@ class ModelManager:
         if not spec.name:
             raise invalid("ModelSpec has no name specified.")
         model = self._models.get(spec.name)
-        choice = spec.WhichOneof("version_choice")
-        if choice == "version_label":
-            labels = model.config.version_labels if model is not None else {}
-            if spec.version_label not in labels:
-                raise invalid(f"Unrecognized servable version label: {spec.version_label}")
-            version = labels[spec.version_label]
-        elif choice == "version":
-            version = spec.version.value
-        else:
+        version = _asked_version(spec, model)
+        if version is None:
             if model is None or not model.servables:
                 raise not_found(f"Servable not found for request: Latest({spec.name})")
             return model.servables[max(model.servables)]
@@ -260,35 +254,30 @@ class ModelManager:
         return model.servables[version]
 
     def status(self, spec: model_pb2.ModelSpec) -> list[tuple[int, VersionStatus]]:
-        """Versions of a model and what became of them, newest first."""
+        """Versions of a model and their states, newest first."""
         with self._lock:
             model = self._models.get(spec.name)
-            choice = spec.WhichOneof("version_choice")
-            if choice is None:
+            version = _asked_version(spec, model)
+            if version is None:
                 if model is None or not model.status:
                     raise not_found(f"Could not find any versions of model {spec.name}")
                 return sorted(model.status.items(), reverse=True)
-            version = spec.version.value
-            if choice == "version_label":
-                labels = model.config.version_labels if model is not None else {}
-                if spec.version_label not in labels:
-                    raise invalid(f"Unrecognized servable version label: {spec.version_label}")
-                version = labels[spec.version_label]
             if model is None or version not in model.status:
                 raise not_found(f"Could not find version {version} of model {spec.name}")
             return [(version, model.status[version])]
 
     def names(self) -> list[str]:
+        """Names of the models."""
         with self._lock:
             return list(self._models)
 
     def missing(self) -> list[str]:
-        """Models without any version that answers."""
+        """Names of the models without an available version."""
         with self._lock:
             return [name for name, model in self._models.items() if not model.servables]
 
     def why_missing(self, name: str) -> str:
-        """What to look at where a model has no version yet."""
+        """Why a model has no version yet."""
         with self._lock:
             base = Path(self._models[name].config.base_path)
         if not base.exists():
@@ -300,7 +289,7 @@ class ModelManager:
         return f"{name} has no version in {base} yet (folders {base / '1'}, {base / '2'} and so on)"
 
     def failures(self) -> dict[str, str]:
-        """Why the models without any version have none."""
+        """Errors of the models without an available version."""
         with self._lock:
             return {
                 name: status.message
@@ -309,3 +298,14 @@ class ModelManager:
                 for status in model.status.values()
                 if status.code
             }
+
+
+def _asked_version(spec: model_pb2.ModelSpec, model: Model | None) -> int | None:
+    """The version that a request names, by its number or its label; ``None`` if it names none."""
+    choice = spec.WhichOneof("version_choice")
+    if choice == "version_label":
+        labels = model.config.version_labels if model is not None else {}
+        if spec.version_label not in labels:
+            raise invalid(f"Unrecognized servable version label: {spec.version_label}")
+        return labels[spec.version_label]
+    return spec.version.value if choice == "version" else None

@@ -6,7 +6,7 @@ import bisect
 import threading
 from collections import defaultdict
 
-# Upper ends of the histogram's bins in microseconds: each 1.8 times the one before, as TF-Serving has them.
+# Upper bounds of the histogram's buckets in microseconds, as in TF-Serving: each is 1.8 times the one before.
 BOUNDS = [10.0 * 1.8**i for i in range(33)]
 
 
@@ -23,8 +23,8 @@ class Metrics:
         """Counts one request.
 
         Args:
-            model: its name, or an empty one for models that there are not.
-            api: what was asked for, ``"Predict"`` say.
+            model: name of the model; empty if there is no such model.
+            api: the method, for example ``"Predict"``.
             entry: ``"GRPC"`` or ``"REST"``.
             status: name of the status code.
             seconds: how long it took.
@@ -39,7 +39,7 @@ class Metrics:
             self._sums[key] += micros
 
     def text(self) -> str:
-        """All of it, for Prometheus."""
+        """All metrics, for Prometheus."""
         lines = ["# TYPE :tensorflow:serving:request_count counter"]
         with self._lock:
             for (model, status), count in sorted(self._counts.items()):

@@ -14,7 +14,7 @@ log = logging.getLogger("serving")
 
 @dataclasses.dataclass
 class Options:
-    """What the server is asked to do. A port of ``None`` or 0 is not opened; -1 stands for any free one."""
+    """The server's settings. A port of ``None`` or 0 is not opened; -1 stands for any free one."""
 
     port: int | None = 8500
     rest_api_port: int | None = 0
@@ -46,7 +46,7 @@ HELP = {
     "model_config_file": "Text file of a ModelServerConfig: several models, version policies, labels.",
     "enable_batching": "Join requests that wait at the same time into one batch.",
     "batching_parameters_file": "Text file of BatchingParameters, as serving/deploy/batching.config.",
-    "file_system_poll_wait_seconds": "Seconds between two looks for new versions; 0 for one look at the start.",
+    "file_system_poll_wait_seconds": "Seconds between two polls for new versions; 0 for one poll, at the start.",
     "ssl_config_file": "Text file of an SSLConfig: then gRPC is encrypted.",
     "monitoring_config_file": "Text file of a MonitoringConfig: metrics for Prometheus.",
     "enable_grpc_healthcheck_service": "Offer gRPC's health service.",
@@ -55,16 +55,17 @@ HELP = {
     "rest_api_timeout_in_ms": "Longest time of a REST request.",
     "enable_model_warmup": "Run a model's warm-up requests before it answers.",
     "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
-    "max_running": "Computations at once, where there is no batching.",
+    "max_running": "Computations at the same time, if there is no batching.",
     "max_waiting": "Requests that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.",
     "shutdown_grace_seconds": "Longest time to finish what was accepted, after SIGTERM.",
     "engine": "embedded, or tensorflow_model_server to run that program with the same flags.",
 }
+# Those that `tensorflow_model_server` does not have.
 OWN = ("host", "max_running", "max_waiting", "shutdown_grace_seconds", "engine")
 
 
 def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
-    """The options, and the flags that are not known: deployment scripts pass many."""
+    """The options, and the flags that are not known, of which deployment scripts pass many."""
     parser = argparse.ArgumentParser(
         prog="wcd serve",
         usage="wcd serve --model_name=NAME --model_base_path=FOLDER [flags]",
@@ -110,7 +111,7 @@ def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:
 
 
 def model_server_arguments(arguments: Sequence[str]) -> list[str]:
-    """The flags for `tensorflow_model_server`: all but our own, and a folder as the absolute path that it wants."""
+    """The flags for `tensorflow_model_server`: those that it has, with an absolute base path, which it needs."""
     passed = []
     skip = False
     for argument in arguments:

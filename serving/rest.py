@@ -32,14 +32,14 @@ log = logging.getLogger("serving")
 
 
 class RestServer:
-    """HTTP/1.1 on a port of its own.
+    """An HTTP/1.1 server on a separate port.
 
     Args:
-        core: what answers.
-        metrics: what counts.
+        core: answers the requests.
+        metrics: counts them.
         address: host and port; port 0 for any free one.
         timeout: seconds that a request may take.
-        metrics_path: where Prometheus finds the metrics; ``None`` for nowhere.
+        metrics_path: where Prometheus finds the metrics; ``None`` if they are not offered.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RestServer:
         self._thread.start()
 
     def stop(self, grace: float) -> None:
-        """Takes no more connections and no more requests, and waits for the answers that are under way."""
+        """Accepts no more connections and requests, and waits for the answers in progress."""
         self._http.stopping = True
         if self._thread.is_alive():
             self._http.shutdown()
@@ -118,7 +118,7 @@ class RestServer:
         return json_tensors.from_response(self.core.predict(json_tensors.to_request(spec, inputs), deadline), by_rows)
 
     def _models(self) -> list[dict[str, Any]]:
-        """What the page shows of each model."""
+        """Name, version and facts of each model, which the page shows."""
         models = []
         for name in self.core.manager.names():
             spec = model_pb2.ModelSpec(name=name)
@@ -164,7 +164,7 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], rest: RestServer) -> None:
         self.rest = rest
         self.busy = 0  # requests that are being answered
-        self.stopping = False  # connections that are open already bring requests until they are told
+        self.stopping = False  # open connections may still bring requests, which are refused
         self.lock = threading.Lock()
         self._connections = threading.Semaphore(MAX_CONNECTIONS)
         super().__init__(address, _Handler)
@@ -205,7 +205,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.busy += 1
         try:
-            # Looked at once it is counted: whoever stops the server sees either a refusal or a request to wait for.
+            # Checked after the request is counted: `RestServer.stop` waits for it, or it is refused here.
             if self.server.stopping:
                 self._refuse(503, "The server is shutting down")
             else:
@@ -227,7 +227,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return body
 
     def _refuse(self, status: int, message: str) -> None:
-        """Says why, and ends the connection."""
+        """Answers with an error, and closes the connection."""
         self.close_connection = True
         self._send(status, "application/json", json.dumps({"error": message}).encode())
 

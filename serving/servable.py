@@ -53,7 +53,7 @@ class Servable:
         """Runs the graph: arrays by names of tensors.
 
         Args:
-            deadline: time of `time.monotonic` at which the run is to stop.
+            deadline: time by `time.monotonic` at which the run stops.
 
         Raises:
             ServingError: with TensorFlow's code and text.
@@ -65,16 +65,18 @@ class Servable:
             raise ServingError(status_of(error.code), error.message) from None
 
     def acquire(self) -> None:
+        """Counts one more request that uses the version."""
         with self._unused:
             self._users += 1
 
     def release(self) -> None:
+        """Counts one request less."""
         with self._unused:
             self._users -= 1
             self._unused.notify_all()
 
     def close_when_unused(self, timeout: float) -> bool:
-        """Gives the memory back once no request uses it; False if one still does after so many seconds."""
+        """Frees the memory when no request uses it; False if one still does after ``timeout`` seconds."""
         with self._unused:
             if not self._unused.wait_for(lambda: self._users == 0, timeout):
                 return False

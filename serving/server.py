@@ -35,7 +35,7 @@ from serving.unreadable import RefuseUnreadable
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
-SPARE_THREADS = 16  # for requests that are answered at once, beside those that run and wait
+SPARE_THREADS = 16  # for requests that need no computation, besides those that run and wait
 
 log = logging.getLogger("serving")
 
@@ -47,11 +47,11 @@ class Server:
         options: see `serving.options.Options`.
 
     Attributes:
-        port: of gRPC, once started; ``None`` if it is not offered.
-        rest_port: of REST.
+        port: the gRPC port, after `start`; ``None`` if it is not open.
+        rest_port: the REST port.
 
     Raises:
-        ValueError: for files that cannot be read, and lists of models that make no sense.
+        ValueError: for files that cannot be read, and invalid lists of models.
         RuntimeError: for ports that cannot be opened.
     """
 
@@ -74,7 +74,7 @@ class Server:
         admission = Admission(options.max_running, options.max_waiting)
         self._batcher = None
         if options.enable_batching:
-            # After all that may fail: its threads run from now on.
+            # Its threads run from now on: everything that may fail comes before.
             file = options.batching_parameters_file
             self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
         self.core = ServerCore(self.manager, admission, self._batcher)
@@ -88,11 +88,11 @@ class Server:
         """Loads the models, then opens the ports.
 
         Args:
-            wait_for_models: an event that ends the wait for models of which no version is there yet.
+            wait_for_models: an event that ends the wait for models without any version.
 
         Raises:
-            RuntimeError: if a model cannot be loaded or is not there and never looked for again, or a port cannot be
-                opened.
+            RuntimeError: if a model cannot be loaded, if it has no version and its folder is not polled, or if a port
+                cannot be opened.
         """
         self.manager.start()
         told = ""
@@ -169,7 +169,7 @@ class Server:
                 self._health.set(service, status)
 
     def stop(self) -> None:
-        """Refuses what is new with UNAVAILABLE, finishes what was accepted, and gives everything back."""
+        """Refuses new requests with UNAVAILABLE, finishes accepted ones, and frees everything."""
         grace = self.options.shutdown_grace_seconds
         end = time.monotonic() + grace
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_model_server(arguments: Sequence[str]) -> int:
-    """Becomes the real program."""
+    """Replaces this process by `tensorflow_model_server`."""
     program = shutil.which("tensorflow_model_server")
     if program is None:
         print("wcd serve: tensorflow_model_server is not on the PATH", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Tensors in messages: to arrays and back."""
+"""Arrays of tensor messages, and back."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _FIELDS = {
     types_pb2.DT_UINT64: "uint64_val",
     types_pb2.DT_BOOL: "bool_val",
 }
-_RAW = {types_pb2.DT_FLOAT: 5, types_pb2.DT_DOUBLE: 6}  # fields whose packed form is the array's own memory
+_RAW = {types_pb2.DT_FLOAT: 5, types_pb2.DT_DOUBLE: 6}  # fields whose packed form is the array's memory
 
 
 def to_array(proto: tensor_pb2.TensorProto, name: str) -> np.ndarray:
     """The array of a message.
 
     Args:
-        proto: the message, of whatever content.
-        name: of the input, for messages.
+        proto: the message, with any content.
+        name: name of the input, for error messages.
 
     Raises:
         ServingError: INVALID_ARGUMENT for anything that is not a tensor of numbers.

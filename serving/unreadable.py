@@ -1,4 +1,4 @@
-"""Requests whose bytes are no message: refused here, because gRPC's own refusal keeps some 15 KB of each in memory."""
+"""Requests that cannot be parsed: refused here, because gRPC's refusal keeps about 15 KB of each in memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import grpc
 
-MESSAGE = "Exception deserializing request!"  # gRPC's own words
+MESSAGE = "Exception deserializing request!"  # as gRPC says it
 
 
 class _Unreadable:
-    """Stands for a request that could not be read."""
+    """Takes the place of a request that could not be parsed."""
 
 
 class RefuseUnreadable(grpc.ServerInterceptor):
-    """Answers INTERNAL, as gRPC does, to bytes that are no message of the method's type."""
+    """Answers INTERNAL, as gRPC does, to bytes that are not a message of the method's type."""
 
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Any], handler_call_details: grpc.HandlerCallDetails

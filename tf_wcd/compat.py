@@ -151,7 +151,7 @@ def runs_in_several_processes(strategy: tf.distribute.Strategy) -> bool:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the chief, the one worker that writes results; True where there is one process only.
+    """Whether this process is the chief, the one worker that writes results; True if there is only one process.
 
     Example:
 

@@ -13,22 +13,22 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito).
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure that belongs to no window, with axes side by side."""
+    """A figure without a window, with axes side by side."""
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     return figure, list(np.atleast_1d(figure.subplots(1, columns)))
 
 
 def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
-    """KL along training, on a logarithmic axis.
+    """Draws the KL during training, on a logarithmic axis.
 
     Args:
         axes: where to draw.
-        curves: name of each run, with its updates and their KL.
+        curves: for the name of each run, the numbers of updates and the KL after them.
     """
     for color, (name, (updates, kl)) in zip(itertools.cycle(COLORS), curves.items(), strict=False):
         axes.plot(updates, kl, color=color, label=name, linewidth=1.5)
@@ -39,12 +39,12 @@ def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[flo
 
 
 def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> None:
-    """Probability of every listed state, beside its target; many states come in the order of their targets.
+    """Draws the probability of every listed state and its target; many states are sorted by their targets.
 
     Args:
         axes: where to draw.
         target: target probabilities, ``[states]``.
-        models: name of each model, with its probabilities of the same states.
+        models: for the name of each model, its probabilities of the same states.
     """
     target = np.asarray(target)
     many = len(target) > 100
@@ -71,7 +71,7 @@ def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> No
 
 
 def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str, Any], title: str) -> Figure:
-    """The paper's figure: KL along training on the left, probabilities against the target on the right."""
+    """The paper's figure: KL during training on the left, probabilities and their targets on the right."""
     figure, (left, right) = new_figure(11, 4.2, columns=2)
     plot_kl(left, curves)
     plot_probabilities(right, target, models)
@@ -87,15 +87,15 @@ def image_sheet(
     row_names: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Images side by side in rows, dark on light as ink on paper.
+    """Images side by side in rows, dark on light like ink on paper.
 
     Args:
-        images: ``[n, pixels]``, shown from 0 (paper) to 1 (ink), or each scaled for itself if ``signed``.
+        images: ``[n, pixels]``, shown from 0 (paper) to 1 (ink), or each scaled by its largest weight if ``signed``.
         shape: height and width of an image.
         columns: images in a row.
-        signed: whether the images are weights, negative ones blue and positive ones red.
-        row_names: a name for each row, at its left.
-        title: written above.
+        signed: whether the images are weights; negative ones are blue and positive ones red.
+        row_names: a name for each row, shown on its left.
+        title: title of the figure.
 
     Example:
 
@@ -130,7 +130,7 @@ def image_sheet(
 
 
 def picture_shape(units: int) -> tuple[int, int]:
-    """Rows and columns of a picture of so many pixels: a square, or the nearest to one, upright, or else one row.
+    """Rows and columns of a picture with so many pixels: a square, or the nearest upright rectangle, or one row.
 
     Example:
 

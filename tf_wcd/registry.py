@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 Thing = TypeVar("Thing")
+
+
+def origin(thing: object) -> str:
+    """Module and name of a class or function; other things are told apart by their type.
+
+    Example:
+
+    >>> origin(Registry), origin(Registry("shape"))
+    ('tf_wcd.registry.Registry', 'tf_wcd.registry.Registry')
+    """
+    owner = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{owner.__module__}.{owner.__qualname__}"
 
 
 class Registry(Mapping[str, Thing], Generic[Thing]):
@@ -13,6 +25,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     Args:
         argument: the argument that takes such a name, for messages.
+        origin_of: where a thing comes from, if it is neither a class nor a function.
 
     Example:
 
@@ -25,8 +38,9 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     ValueError: `shape` must be one of ['square']. Received: 'circle'
     """
 
-    def __init__(self, argument: str) -> None:
+    def __init__(self, argument: str, origin_of: Callable[[Thing], str] = origin) -> None:
         self._argument = argument
+        self._origin_of = origin_of
         self._things: dict[str, Thing] = {}
 
     def register(self, name: str, thing: Thing) -> None:
@@ -39,8 +53,10 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         if not isinstance(name, str) or not name:
             raise ValueError(f"A name must be a string that is not empty. Received: {name!r}")
         before = self._things.get(name)
-        if before is not None and _origin(before) != _origin(thing):
-            raise ValueError(f"The name is taken, by {_origin(before)}. Received: {name!r} for {_origin(thing)}")
+        if before is not None and self._origin_of(before) != self._origin_of(thing):
+            raise ValueError(
+                f"The name is taken, by {self._origin_of(before)}. Received: {name!r} for {self._origin_of(thing)}"
+            )
         self._things[name] = thing
 
     def unregister(self, name: str) -> None:
@@ -60,9 +76,3 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     def __len__(self) -> int:
         return len(self._things)
-
-
-def _origin(thing: object) -> str:
-    """Module and name of a class or function; other things are told apart by their type."""
-    owner = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{owner.__module__}.{owner.__qualname__}"

@@ -1,4 +1,4 @@
-"""The small problems against their descriptions."""
+"""The small problems against their descriptions, and data sets that users register."""
 
 import numpy as np
 import pytest
@@ -82,3 +82,74 @@ def test_mult3d_groups():
 def test_unknown_name():
     with pytest.raises(ValueError, match=r"BS09.*Received: 'BS10'"):
         tf_wcd.datasets.load("BS10")
+
+
+# Registration
+
+
+def two_states():
+    return np.eye(2, dtype="float32"), np.array([0.25, 0.75])
+
+
+def image_set(name, read=lambda: {}):
+    return tf_wcd.datasets.ImageSet(name=name, rows={"train": 1, "test": 1}, pixels=1, white=1, sha256={}, read=read)
+
+
+@pytest.mark.usefixtures("names_as_before")
+def test_a_registered_problem_is_loaded_by_its_name():
+    tf_wcd.datasets.register("TwoStates", two_states)
+    states, p = tf_wcd.datasets.load("TwoStates")
+    assert states.tolist() == [[1, 0], [0, 1]]
+    assert p.tolist() == [0.25, 0.75]
+    assert tf_wcd.datasets.names("small")[-1] == "TwoStates"
+    assert "TwoStates" not in tf_wcd.datasets.names("images")
+    with pytest.raises(ValueError, match=r"Options are for images; TwoStates"):
+        tf_wcd.datasets.load("TwoStates", validation=True)
+
+
+@pytest.mark.usefixtures("names_as_before")
+def test_registered_images_are_loaded_by_their_name():
+    arrays = {
+        name: np.ones((1, 1) if name[0] == "x" else 1, "uint8") for name in ("x_train", "y_train", "x_test", "y_test")
+    }
+    tf_wcd.datasets.register("coins", image_set("coins", lambda: arrays))
+    (x, _), (x_test, _) = tf_wcd.datasets.load("coins")
+    assert x.tolist() == x_test.tolist() == [[1]]
+    assert tf_wcd.datasets.names("images")[-1] == "coins"
+
+
+@pytest.mark.usefixtures("names_as_before")
+def test_a_name_that_is_taken_is_refused():
+    for taken, source in (("BS09", two_states), ("mnist", image_set("mnist")), ("mnist", two_states)):
+        with pytest.raises(
+            ValueError, match=rf"The name is taken, by tf_wcd\.datasets\..*Received: '{taken}' for tests"
+        ):
+            tf_wcd.datasets.register(taken, source)
+    assert len(tf_wcd.datasets.load("BS09")[0]) == 14
+    # The same code may be run again.
+    for _ in range(2):
+        tf_wcd.datasets.register("TwoStates", two_states)
+        tf_wcd.datasets.register("coins", image_set("coins"))
+    with pytest.raises(ValueError, match="The name is taken"):
+        tf_wcd.datasets.register("TwoStates", image_set("TwoStates", lambda: {}))
+
+
+def test_what_cannot_be_registered():
+    with pytest.raises(ValueError, match=r"must be a function or an `ImageSet`. Received: source="):
+        tf_wcd.datasets.register("TwoStates", two_states())
+    with pytest.raises(ValueError, match=r"registered by its name, 'coins'. Received: name='money'"):
+        tf_wcd.datasets.register("money", image_set("coins"))
+    with pytest.raises(ValueError, match=r"A name must be a string"):
+        tf_wcd.datasets.register("", two_states)
+    with pytest.raises(ValueError, match=r"`kind` must be one of .*Received: kind='large'"):
+        tf_wcd.datasets.names("large")
+
+
+def test_views_of_the_registry_cannot_be_changed():
+    assert list(tf_wcd.datasets.SMALL)[:9] == list(SIZES)
+    assert "mnist" not in tf_wcd.datasets.SMALL
+    assert "BS09" not in tf_wcd.datasets.IMAGES
+    assert tf_wcd.datasets.IMAGES["mnist"].rows == {"train": 60000, "test": 10000}
+    assert tf_wcd.datasets.names()[:9] == list(SIZES)
+    with pytest.raises(TypeError, match="item assignment"):
+        tf_wcd.datasets.SMALL["TwoStates"] = two_states

@@ -158,5 +158,3 @@ def test_bad_arguments():
     made.build((None, 9))
     with pytest.raises(ValueError, match="index=3"):
         made.member(3)
-    with pytest.raises(ValueError, match="member"):
-        made.sample(3)

@@ -258,13 +258,12 @@ def test_a_new_layer_takes_over_the_chains_of_a_file(phase, tmp_path):
     assert np.isfinite(other.fit(X, batch_size=20, verbose=0).history["loss"]).all()
 
 
-def test_a_users_own_negative_phase():
+def test_a_users_own_negative_phase(names_as_before):
     class TrainingSet(tf_wcd.NegativePhase):
-        name = "test_training_set"
-
         def points(self, machine, batch, state, key):
             return tf_wcd.negative_phases.Points(batch.visible, batch.hidden_field), state
 
+    tf_wcd.negative_phases.register("test_training_set", TrainingSet)
     for phase in (TrainingSet(), "test_training_set"):
         rbm = trained(negative_phase=phase)
         assert np.isfinite(rbm.kernel.numpy()).all()

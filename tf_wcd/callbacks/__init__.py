@@ -1,4 +1,4 @@
-"""Keras callbacks that look at the model while it trains."""
+"""Keras callbacks that evaluate the model while it trains."""
 
 from tf_wcd.callbacks.annealed_likelihood import AnnealedLikelihood
 from tf_wcd.callbacks.exact_kl import ExactKL

@@ -1,4 +1,4 @@
-"""The log-likelihood, exact or annealed."""
+"""The log-likelihood, exact or by annealed importance sampling."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tf_wcd.evaluation.likelihood import log_likelihood
 class AnnealedLikelihood(EvaluationCallback):
     """Puts the mean log-likelihood of examples into the logs, under ``log_likelihood``, in nats.
 
-    Also ``log_partition`` and ``log_partition_error``. They are exact, with error 0, where one side of the model can be
-    enumerated quickly, and come from annealed importance sampling elsewhere: forward only and with few temperatures by
-    default, which is enough to see a model learn but flatters it. For numbers to publish use
-    `tf_wcd.evaluation.log_likelihood` after training, with both directions.
+    Also ``log_partition`` and ``log_partition_error``. They are exact, with error 0, if one side of the model can be
+    enumerated quickly. Otherwise they are estimated by annealed importance sampling, by default forward only and with
+    few temperatures: that shows whether a model learns, but tends to overestimate its likelihood. For results to
+    publish use `tf_wcd.evaluation.log_likelihood` after training, with both directions.
 
     Args:
-        x: states ``[n, visible units]``; validation data, say.
+        x: states ``[n, visible units]``, for example validation data.
         every: epochs between two evaluations.
-        data: training data, whose means make the base model; ``x`` if not given.
-        chains: chains of annealing.
+        data: training data, whose means define the base model; ``x`` if not given.
+        chains: number of annealed chains.
         temperatures: number of temperatures, or the inverse temperatures from 0 to 1.
         max_units: largest number of units that is enumerated.
         seed: seed of the chains, the same at each evaluation.

@@ -1,4 +1,4 @@
-"""What all callbacks that evaluate the model share."""
+"""The base class of callbacks that evaluate the model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tf_wcd.data_checks import check_visible
 
 
 class EvaluationCallback(keras.callbacks.Callback):
-    """Evaluates the model after the first epoch and then after every so many, and puts the values into the logs.
+    """Evaluates the model after the first epoch and then every few epochs, and puts the values into the logs.
 
-    At epochs in between the last values are repeated, so that the columns have no holes. Put such a callback before
-    those that use its values (`ModelCheckpoint`, `EarlyStopping`, `CSVLogger`, `TensorBoard`).
+    At epochs in between the last values are repeated, so that no values are missing. Put such a callback before those
+    that use its values (`ModelCheckpoint`, `EarlyStopping`, `CSVLogger`, `TensorBoard`).
 
     Args:
         states: visible states that the evaluation needs, ``[n, visible units]``.
         every: epochs between two evaluations.
-        what: name of the argument ``states``, for messages.
+        what: name of the argument ``states``, for error messages.
 
     Attributes:
         names: names of the values in the logs.
@@ -41,11 +41,11 @@ class EvaluationCallback(keras.callbacks.Callback):
         raise NotImplementedError(f"{type(self).__name__} must implement `evaluate`.")
 
     def summarise(self, values: tuple[Any, ...]) -> tuple[float, ...]:
-        """What the logs have of the values."""
+        """The values for the logs."""
         return values
 
     def on_train_begin(self, logs: Any = None) -> None:
-        # Wrong states are found before the first update where possible, and not an epoch later.
+        # Wrong states are refused before the first update if possible, and not an epoch later.
         if self.model.built:
             check_visible(self.states, self.model.visible_unit, self.model.num_visible, self._what, strict=True)
 

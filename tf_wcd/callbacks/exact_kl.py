@@ -15,10 +15,10 @@ class ExactKL(EvaluationCallback):
 
     Also ``mass``: the probability that the model gives to the listed states together. Put it before the callbacks that
     use these (`ModelCheckpoint(monitor="kl")`, `EarlyStopping(monitor="kl")`, `CSVLogger`, `TensorBoard`). At epochs in
-    between the last value is repeated, so that the columns have no holes.
+    between the last value is repeated, so that no values are missing.
 
     Args:
-        states: states of the target, ``[n, visible units]``, in the states of the model's visible units.
+        states: states of the target, ``[n, visible units]``, in the values of the model's visible units.
         probabilities: their probabilities, ``[n]``; equal if not given.
         every: epochs between two evaluations.
 
@@ -52,6 +52,6 @@ class ExactKL(EvaluationCallback):
         return kl_from_log_prob(log_probabilities, self.probabilities), mass if mass.shape else float(mass)
 
     def summarise(self, values: tuple[Any, ...]) -> tuple[float, ...]:
-        """The values of the best member, where the model is an ensemble, of which some members may have diverged."""
+        """The values; for an ensemble, those of its best member, as some members may have diverged."""
         best = np.argmin(np.nan_to_num(values[0], nan=np.inf))
         return tuple(float(np.ravel(value)[best]) for value in values)

@@ -12,10 +12,10 @@ class Parzen(EvaluationCallback):
     """Puts the Parzen-window log-likelihood of examples into the logs, under ``parzen_log_likelihood``, in nats.
 
     At each evaluation new chains are run from random states, with the same random numbers, and their last states are
-    the samples. A value compares only with others of the same sigma and number of samples.
+    the samples. Values can be compared only for the same sigma and number of samples.
 
     Args:
-        x: states ``[n, visible units]``; validation data, say.
+        x: states ``[n, visible units]``, for example validation data.
         sigma: standard deviation of the windows; see `tf_wcd.evaluation.parzen_bandwidth`.
         every: epochs between two evaluations.
         num_samples: number of samples of the model.

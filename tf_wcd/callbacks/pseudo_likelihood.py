@@ -15,7 +15,7 @@ class PseudoLikelihood(EvaluationCallback):
     same units are drawn at each evaluation, so that a change of the value is a change of the model.
 
     Args:
-        x: states ``[n, visible units]``; validation data, say.
+        x: states ``[n, visible units]``, for example validation data.
         every: epochs between two evaluations.
         bits: units drawn at random for each example; ``None`` for the exact sum over all of them.
         seed: seed of the draws.

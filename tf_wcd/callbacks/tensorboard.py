@@ -1,4 +1,4 @@
-"""What a model looks like while it learns, for TensorBoard."""
+"""Samples, filters and free energies of a model while it trains, for TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
 
-MOST_ROWS = 2000  # of data, whose free energies and hidden units are looked at
+MOST_ROWS = 2000  # of data, whose free energies and hidden units are computed
 
 
 class RBMTensorBoard(keras.callbacks.Callback):
@@ -23,10 +23,10 @@ class RBMTensorBoard(keras.callbacks.Callback):
 
     - scalars: all of Keras' logs (``loss``, ``reconstruction_error``, ``ess`` and what callbacks before this one have
       added) under ``training/`` and ``validation/``; ``free_energy/train``, ``free_energy/validation`` and
-      ``free_energy/gap``, the second less the first: while a model learns what both have in common it stays near zero,
-      and where it grows the model learns its training examples by heart; ``kl``, where there is a target;
-    - images: ``samples`` of chains that start at random states, the same random numbers each time, and ``filters``, the
-      weights of the hidden units with the largest ones, blue below zero and red above;
+      ``free_energy/gap``, the second minus the first: it stays near zero while the model generalises, and grows when
+      the model overfits its training examples; ``kl``, if there is a target;
+    - images: ``samples`` of chains that start at random states, with the same random numbers each time, and
+      ``filters``, the weights of the hidden units with the largest ones, negative ones blue and positive ones red;
     - histograms of the kernel, the biases, and E[h | x] of the training examples.
 
     Args:
@@ -36,7 +36,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         target: states and their probabilities, for the exact KL of a small problem.
         image_shape: height and width of the examples as pictures; the shape nearest to a square if not given. Columns
             beyond the picture (labels) are left out.
-        every: epochs between two looks at the model; Keras' logs are written after every epoch.
+        every: epochs between two evaluations of the model; Keras' logs are written after every epoch.
         samples: number of samples in the picture.
         filters: number of filters in the picture.
         gibbs_steps: Gibbs steps of the samples' chains.
@@ -85,7 +85,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         if getattr(self.model, "members_shape", None) != ():
             raise ValueError(f"RBMTensorBoard looks at one RBMLayer. Received: {type(self.model).__name__}")
         if self.model.built:
-            self._shape()  # a wrong one is found before the first update where possible
+            self._shape()  # a wrong one is refused before the first update if possible
         self._writer = tf.summary.create_file_writer(str(self.log_dir))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -130,7 +130,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
             )
         return shape
 
-    # Drawing is imported where it is done: who only trains has no need of it.
+    # Matplotlib is imported only when pictures are drawn.
 
     def _picture_of_samples(self) -> np.ndarray:
         from tf_wcd import plots

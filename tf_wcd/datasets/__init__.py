@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.datasets.caltech101_silhouettes import CALTECH101_SILHOUETTES
 from tf_wcd.datasets.grey_levels import METHODS, binarize
 from tf_wcd.datasets.image_sets import ImageSet
-from tf_wcd.datasets.keras_images import FASHION_MNIST, MNIST
 from tf_wcd.datasets.local_copies import folder_of_copies, read_copy
-from tf_wcd.datasets.ocr_letters import OCR_LETTERS
-from tf_wcd.datasets.small import SMALL, load_small
+from tf_wcd.datasets.sources import IMAGES as IMAGES
+from tf_wcd.datasets.sources import SMALL as SMALL
+from tf_wcd.datasets.sources import SOURCES, names, register
 
-__all__ = ["IMAGES", "SMALL", "binarize", "load"]
-
-IMAGES: dict[str, ImageSet] = {
-    images.name: images for images in (MNIST, FASHION_MNIST, CALTECH101_SILHOUETTES, OCR_LETTERS)
-}
+__all__ = ["ImageSet", "binarize", "load", "names", "register"]
 
 
 def load(
@@ -33,22 +28,22 @@ def load(
     """Loads a data set.
 
     Small problems: ``"BS09"``, ``"BS16"``, ``"LSE11"``, ``"LSE15"``, ``"P08"``, ``"P10"``, ``"Int12"``, ``"Mult3G"``,
-    ``"Mult3D"``. They are made, not read, and take no options.
+    ``"Mult3D"``. They are computed, not read, and take no options.
 
     Images: ``"mnist"``, ``"fashion_mnist"``, ``"caltech101_silhouettes"`` and ``"ocr_letters"``. They are downloaded
-    from their homes the first time, kept in Keras' cache, and checked against their published contents every time.
+    from where they are published the first time, kept in Keras' cache, and checked against checksums every time.
 
     Args:
-        name: one of the names above.
-        binarize: what becomes of grey levels: ``"probabilities"`` for numbers in [0, 1]; ``"threshold"`` for 0 and 1,
-            with 1 from the middle of the range on; ``"stochastic"`` for 0 and 1 drawn with the grey level as the chance
-            of 1; ``None`` for the stored uint8 (0 to 255, or 0 and 1). Caltech-101 Silhouettes and OCR letters are
-            binary already: all options give 0 and 1.
-        validation: also give the validation part, between the two others. Caltech-101 Silhouettes and OCR letters have
-            one.
-        data_dir: a folder with copies, ``mnist.npz`` and so on, to read instead of the cache and the network. If it is
-            not given, the environment variable TF_WCD_DATA may name one.
-        seed: an integer to draw the same ``"stochastic"`` images again; if not given, each call draws new ones.
+        name: one of the names above, or one that was registered with `register`.
+        binarize: how grey levels are converted: ``"probabilities"`` for numbers in [0, 1]; ``"threshold"`` for 1 in the
+            upper half of the range and 0 in the lower; ``"stochastic"`` for 1 with the grey level as its probability,
+            and 0 otherwise; ``None`` for the stored uint8 (0 to 255, or 0 and 1). Caltech-101 Silhouettes and OCR
+            letters are binary already: all options give 0 and 1.
+        validation: also return the validation part, between the two others. Caltech-101 Silhouettes and OCR letters
+            have one.
+        data_dir: a folder with copies, ``mnist.npz`` and so on, which are read instead of the cache and the network. If
+            it is not given, the environment variable TF_WCD_DATA may name one.
+        seed: seed of the ``"stochastic"`` images, an integer; if not given, each call draws new ones.
 
     Returns:
         For a small problem, ``(states, probabilities)``: the states with non-zero probability, 0/1 float32
@@ -68,14 +63,13 @@ def load(
     >>> states.shape, round(float(probabilities.sum()), 12)
     ((14, 9), 1.0)
     """
-    if name in SMALL:
-        options = (binarize, validation, data_dir, seed)
-        if options != ("probabilities", False, None, None):
-            raise ValueError(f"Options are for images; {name} is made with known probabilities. Received: {options}")
-        return load_small(name)
-    if name not in IMAGES:
-        raise ValueError(f"`name` must be one of {[*sorted(SMALL), *IMAGES]}. Received: {name!r}")
-    return _load_images(IMAGES[name], binarize, validation, folder_of_copies(data_dir), seed)
+    source = SOURCES[name]
+    if isinstance(source, ImageSet):
+        return _load_images(source, binarize, validation, folder_of_copies(data_dir), seed)
+    options = (binarize, validation, data_dir, seed)
+    if options != ("probabilities", False, None, None):
+        raise ValueError(f"Options are for images; {name} is made with known probabilities. Received: {options}")
+    return source()
 
 
 def _load_images(
@@ -87,7 +81,7 @@ def _load_images(
         check_integer("seed", seed, least=0)
     if validation and "valid" not in images.rows:
         raise ValueError(
-            f"{images.name} has no validation part of its own: take some of the training images. "
+            f"{images.name} has no validation part: take some of the training images. "
             f"Received: validation={validation!r}"
         )
     arrays = images.read() if folder is None else read_copy(images, folder)
@@ -95,7 +89,7 @@ def _load_images(
     for number, split in enumerate(("train", "valid", "test")):
         if split == "valid" and not validation:
             continue
-        # A generator for each part: what is drawn for one does not depend on which others are wanted.
+        # A generator for each part: what is drawn for one part does not depend on which others are loaded.
         rng = np.random.default_rng(None if seed is None else [seed, number])
         splits.append((binarize(arrays[f"x_{split}"], method, images.white, rng), arrays[f"y_{split}"]))
     return tuple(splits)

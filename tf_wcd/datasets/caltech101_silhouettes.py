@@ -1,6 +1,6 @@
 """Caltech-101 Silhouettes, 28 x 28, split 1: outlines of objects of 101 kinds, made by B. Marlin.
 
-The object is 0 and the ground 1, as in the published file. Labels are 0 to 100, in the order of its class names.
+The object is 0 and the background 1, as in the published file. Labels are 0 to 100, in the order of its class names.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def _check(path: Path) -> None:
 
 
 def read_matlab(path: Path) -> Arrays:
-    """The arrays of the published MATLAB file, with upright images in rows and labels from 0."""
+    """The arrays of the published MATLAB file, with the images row by row and labels from 0."""
     from scipy.io import loadmat  # only this file needs it
 
     content = loadmat(path)
     arrays = {}
     for split, theirs in (("train", "train"), ("valid", "val"), ("test", "test")):
-        # MATLAB counts down the columns first, and from 1.
+        # MATLAB stores images column by column, and counts from 1.
         pictures = content[f"{theirs}_data"].reshape(-1, SIDE, SIDE).transpose(0, 2, 1)
         arrays[f"x_{split}"] = pictures.reshape(-1, SIDE * SIDE).astype("uint8")
         arrays[f"y_{split}"] = (content[f"{theirs}_labels"].ravel().astype("int64") - 1).astype("uint8")

@@ -1,7 +1,7 @@
 """Files from the network, kept in Keras' cache.
 
 A file appears in the cache under its name only when it is complete and its checksum is right: it is downloaded under
-another name, checked, and then renamed in one step.
+another name, checked, and then renamed atomically.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import os
 import shutil
 import tempfile
 import urllib.request
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tf_wcd.files import replaced_atomically
 
 TIMEOUT_SECONDS = 60
 OFFLINE_HINT = "Try again, or name a folder that has a copy of the data set with `data_dir=` or TF_WCD_DATA."
@@ -35,17 +36,17 @@ def cache_folder() -> Path:
 
 
 def fetch(url: str, file_name: str, check: Callable[[Path], None]) -> Path:
-    """The path of a file in the cache, which is downloaded if it is not there yet.
+    """The path of a file in the cache. The file is downloaded if it is not there yet.
 
     Args:
         url: where the file comes from.
         file_name: its name in the cache.
         check: raises a `ValueError` if the file at the given path is not as it should be. A file that is in the cache
-            already is checked too; if it is broken, it is removed and downloaded anew.
+            already is checked too; if it is broken, it is removed and downloaded again.
 
     Raises:
-        OSError: if the download fails or breaks off.
-        ValueError: if what was downloaded is not as it should be. Nothing is left in the cache in either case.
+        OSError: if the download fails or is interrupted.
+        ValueError: if the downloaded file is not as it should be. Nothing is left in the cache in either case.
     """
     target = cache_folder() / file_name
     if target.exists():
@@ -54,8 +55,7 @@ def fetch(url: str, file_name: str, check: Callable[[Path], None]) -> Path:
             return target
         except ValueError:
             target.unlink(missing_ok=True)
-    part = target.with_name(f"{file_name}.{uuid.uuid4().hex}.part")
-    try:
+    with replaced_atomically(target) as part:
         try:
             _download(url, part)
         except (OSError, http.client.HTTPException) as error:
@@ -66,9 +66,6 @@ def fetch(url: str, file_name: str, check: Callable[[Path], None]) -> Path:
             raise ValueError(
                 f"{url} is not the file that it should be, and was not kept. {OFFLINE_HINT} {error}"
             ) from error
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
     return target
 
 
@@ -77,13 +74,13 @@ def _download(url: str, path: Path) -> None:
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response, open(path, "xb") as file:
         shutil.copyfileobj(response, file)
         expected, found = response.headers.get("Content-Length"), file.tell()
-    # A connection that is closed too early looks like the end of the file.
+    # If the connection is closed too early, reading ends as it does at the end of the file.
     if expected is not None and found != int(expected):
         raise OSError(f"the connection ended after {found} of {expected} bytes")
 
 
 def check_md5(content: Any, expected: str) -> None:
-    """Raises a `ValueError` if the md5 of what a binary stream holds is not the expected one."""
+    """Raises a `ValueError` if the md5 of the content of a binary stream is not the expected one."""
     found = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != expected:
         raise ValueError(f"Its md5 should be {expected}. Received: md5 {found}")

@@ -1,4 +1,4 @@
-"""From grey levels to what binary units can be."""
+"""Conversion of grey levels to values of binary units."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ METHODS = ("probabilities", "threshold", "stochastic", None)
 
 
 def binarize(x: np.ndarray, method: str | None, white: int = 255, rng: np.random.Generator | None = None) -> np.ndarray:
-    """Grey levels made ready for an RBM.
+    """Converts grey levels to values of binary units.
 
     Args:
         x: uint8, 0 to ``white``.
-        method: ``"probabilities"`` for the share of white, in [0, 1]; ``"threshold"`` for 1 from half of white on and
-            0 below; ``"stochastic"`` for 1 with the share of white as its chance; ``None`` for ``x`` as it is.
+        method: ``"probabilities"`` for x / white, in [0, 1]; ``"threshold"`` for 1 if x is above half of white, else 0;
+            ``"stochastic"`` for 1 with the probability x / white, else 0; ``None`` for ``x`` itself.
         white: the largest grey level.
-        rng: where the chances come from.
+        rng: generator of the random numbers; a new one if not given.
 
     Returns:
-        float32, or ``x`` itself.
+        A float32 array, or ``x`` itself.
 
     Example:
 
@@ -32,7 +32,7 @@ def binarize(x: np.ndarray, method: str | None, white: int = 255, rng: np.random
     if method == "threshold":
         return (x > white // 2).astype("float32")
     if method == "stochastic":
-        # A whole number below white is smaller than x with the chance x / white, exactly.
+        # A random integer below white is smaller than x with the probability x / white, exactly.
         rng = np.random.default_rng() if rng is None else rng
         return (rng.integers(white, size=x.shape, dtype="uint8") < x).astype("float32")
     raise ValueError(f"`binarize` must be one of {list(METHODS)}. Received: binarize={method!r}")

@@ -1,4 +1,4 @@
-"""What is known of a set of images before it is read: its size, its range, and the checksums of its arrays."""
+"""Description of a set of images: its size, its range, and the checksums of its arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ImageSet:
         pixels: number of pixels of an image.
         white: the largest grey level: 255, or 1 for images of 0 and 1.
         sha256: checksum of the bytes of each array, ``"x_train"``, ``"y_train"`` and so on, uint8 in C order.
-        read: gets the arrays, from the cache or from their home.
+        read: fetches the arrays, from a cache or from where they are published.
     """
 
     name: str
@@ -32,10 +32,10 @@ class ImageSet:
     read: Callable[[], Arrays]
 
     def check(self, arrays: Arrays, where: str) -> Arrays:
-        """The arrays ``[n, pixels]`` and ``[n]`` of all splits, if they are those of the data set.
+        """Checks the arrays of all splits, and returns them with the shapes ``[n, pixels]`` and ``[n]``.
 
         Raises:
-            ValueError: if an array is missing, or is not the published one to the last bit.
+            ValueError: if an array is missing, or differs from the published one in any bit.
         """
         checked = {}
         for name, expected in self.sha256.items():

@@ -1,4 +1,4 @@
-"""Copies of the data sets that a user has already, one ``.npz`` file for each."""
+"""Local copies of the data sets, one ``.npz`` file for each."""
 
 from __future__ import annotations
 

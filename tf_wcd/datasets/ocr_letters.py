@@ -1,4 +1,4 @@
-"""OCR letters, 16 x 8: handwritten small letters collected by R. Kassel, cleaned and rasterised by B. Taskar.
+"""OCR letters, 16 x 8: handwritten lower-case letters collected by R. Kassel, cleaned and rasterised by B. Taskar.
 
 Ink is 1 and paper 0. Labels 0 to 25 are a to z. The split into 32152, 10000 and 10000 is the one that papers on density
 estimation use; since letters are shuffled one by one, letters of one word occur in more than one part.
@@ -33,8 +33,8 @@ def _check(path: Path) -> None:
 def parse_lines(lines: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """Pixels, uint8 ``[n, 128]``, and labels, uint8 ``[n]``, of lines of ``letter.data``.
 
-    A line has its number, the letter, the number of the word's next letter, the number of the word, the place in it, a
-    fold, and then the pixels row by row, with tabs between all of them.
+    The fields of a line are separated by tabs: its number, the letter, the number of the word's next letter, the number
+    of the word, the position in it, a fold, and then the pixels row by row.
     """
     pixels, labels = [], []
     for number, line in enumerate(lines):
@@ -51,8 +51,8 @@ def parse_lines(lines: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
 def shuffled_as_published(count: int) -> np.ndarray:
     """Line numbers in the order of the published split.
 
-    The order is that of Python 2's `random.shuffle`, which took the whole part of a number in [0, i + 1) where Python 3
-    draws an integer from random bits.
+    The order is that of Python 2's `random.shuffle`. It rounded down a random number in [0, i + 1); Python 3 draws an
+    integer from random bits.
 
     Example:
 
