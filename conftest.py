@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import tf_wcd
 from tf_wcd.datasets import sources as sources_by_name
+from tf_wcd.units import names as unit_names
 
 # Run by other programs, in environments of their own.
 collect_ignore = ["tests/bounds_smoke.py"]
@@ -46,15 +47,14 @@ def _names_for_docstrings(doctest_namespace):
 @pytest.fixture
 def names_as_before():
     """For code that adds to what the library knows by name: pages and examples do."""
-    sources, phases = sources_by_name.SOURCES, tf_wcd.NegativePhase.by_name
-    sources_before, phases_before = dict(sources), dict(phases)
+    registries = sources_by_name.SOURCES, tf_wcd.negative_phases.PHASES, unit_names.UNITS
+    before = [dict(registry) for registry in registries]
     yield
-    for name in list(sources):
-        sources.unregister(name)
-    for name, source in sources_before.items():
-        sources.register(name, source)
-    phases.clear()
-    phases.update(phases_before)
+    for registry, things in zip(registries, before, strict=True):
+        for name in list(registry):
+            registry.unregister(name)
+        for name, thing in things.items():
+            registry.register(name, thing)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,13 +8,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.evaluation.exact_samples import can_sample_exactly, exact_samples
 
 import tf_wcd
 from tests import brute_force as bf
 from tf_wcd.evaluation import annealed_log_partition, log_likelihood, log_partition, log_prob
 from tf_wcd.evaluation.annealed import check_temperatures
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
+from tf_wcd.sampling import can_sample_exactly, exact_sampler
 from tf_wcd.sampling.annealing import anneal, base_log_partition
 
 
@@ -194,7 +194,7 @@ def test_exact_samples_are_exact(pair, shape):
     n = 100_000
     machine = bf.make_rbm(p, *pair).machine()
     assert can_sample_exactly(machine)
-    x = exact_samples(machine, n, np.random.default_rng(0), tf.constant([5, 6], tf.uint32)).numpy()
+    x = exact_sampler(machine).sample(n, tf.constant([5, 6], tf.uint32)).numpy()
     _, probabilities = bf.visible_distribution(p, *pair)
     counts = np.bincount(bf.index_of(x), minlength=len(probabilities))
     distance, floor = bf.total_variation(counts, probabilities)

@@ -4,16 +4,21 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_wcd.dbn.passes import keyed_uniforms, pass_up
-from tf_wcd.dbn.streams import ArrayStream, inputs_of_layer
 
 import tf_wcd
 from tests import brute_force as bf
 from tests.tf_wcd.test_layer import assert_same_variables
+from tf_wcd.dbn.pretraining import inputs_of_layer
+from tf_wcd.random import batch_source
+from tf_wcd.sampling.passes import pass_up
+from tf_wcd.training.inputs import ArrayInput, DatasetInput, DataSpec
 
 RNG = np.random.default_rng(0)
 X = (RNG.uniform(size=(60, 8)) < np.linspace(0.1, 0.9, 8)).astype("float32")
 Y = RNG.integers(0, 3, 60)
+
+
+SPEC = DataSpec(tf_wcd.units.get("bernoulli"), None, 0, "float32")
 
 
 def small(labels=0, phase="pcd", compile_with=None, **kwargs):
@@ -47,28 +52,27 @@ def test_a_layer_is_trained_on_what_the_layers_below_make_of_the_data(labels):
 
 
 def test_every_example_comes_once_in_a_pass_and_batches_are_full():
-    stream = ArrayStream(X, None, np.ones(60, "float32"), batch_size=25, dtype="float32")
-    assert stream.updates_per_epoch == 3
-    batches = [batch[0].numpy() for _, batch in stream.numbered(seed=4, first_epoch=0).take(12)]
+    data = ArrayInput(X, None, None, SPEC, batch_size=25)
+    assert data.updates_per_epoch == 3
+    batches = [rows.numpy() for _, rows, _ in data.numbered(seed=4, first_epoch=0).take(12)]
     assert {batch.shape for batch in batches} == {(25, 8)}
     passes = np.concatenate(batches).reshape(5, 60, 8)
     for rows in passes:
         np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(X, axis=0))
     assert (passes[0] != passes[1]).any()
     # A run that goes on at a later epoch gets the batches that it would have got.
-    later = [batch[0].numpy() for _, batch in stream.numbered(seed=4, first_epoch=2).take(3)]
+    later = [rows.numpy() for _, rows, _ in data.numbered(seed=4, first_epoch=2).take(3)]
     np.testing.assert_array_equal(later, batches[6:9])
 
 
 def test_samples_are_drawn_from_the_expectations_anew_for_each_batch():
     machine = bf.make_rbm(bf.random_parameters(8, 6)).machine()
-    stream = ArrayStream(X[:4], None, np.ones(4, "float32"), batch_size=4, dtype="float32")
     key = tf.constant([5, 6], tf.uint32)
-    numbered = stream.numbered(0, 0)
-    means = next(iter(inputs_of_layer(numbered, [machine], "probabilities", key, False)))[0].numpy()
+    numbered = ArrayInput(X[:4], None, None, SPEC, batch_size=4).numbered(0, 0)
+    means = next(iter(inputs_of_layer(numbered, [machine], "probabilities", key, 0, False)))[0].numpy()
     p = bf.parameters_of(bf.make_rbm(bf.random_parameters(8, 6)))
     np.testing.assert_allclose(means, bf.hidden_mean(p, X[:4], "bernoulli"), rtol=1e-5)
-    samples = np.stack([x for x, _, _ in inputs_of_layer(numbered, [machine], "samples", key, False).take(3000)])
+    samples = np.stack([x for x, _, _ in inputs_of_layer(numbered, [machine], "samples", key, 0, False).take(3000)])
     assert set(np.unique(samples)) == {0, 1}
     assert np.all(np.abs(samples.mean(0) - means) < 4.5 * np.sqrt(means * (1 - means) / 3000) + 1e-3)
     # Independent from batch to batch.
@@ -79,12 +83,8 @@ def test_samples_of_a_data_set_differ_from_pass_to_pass():
     dbn = small()
     dbn.build((None, 8))
     source = tf.data.Dataset.from_tensor_slices(X).batch(20)
-    from tf_wcd.dbn.streams import DatasetStream
-
-    stream = DatasetStream(source, classes=0, steps_per_epoch=None, dtype="float32")
-    dataset = inputs_of_layer(
-        stream.numbered(3, 0), dbn.machines()[:1], "samples", tf.constant([1, 2], tf.uint32), False
-    )
+    numbered = DatasetInput(source, SPEC).numbered(3, 0)
+    dataset = inputs_of_layer(numbered, dbn.machines()[:1], "samples", tf.constant([1, 2], tf.uint32), 0, False)
     assert int(dataset.cardinality()) == 3
     first, second = (np.concatenate([x for x, _, _ in dataset]) for _ in range(2))
     assert first.shape == (60, 6)
@@ -217,7 +217,7 @@ def test_pass_up_hands_on_expectations_or_samples():
     p, q = (bf.random_parameters(*s) for s in ((8, 6), (6, 5)))
     first = bf.hidden_mean(p, X, "bernoulli")
     np.testing.assert_allclose(means[2], bf.hidden_mean(q, first, "bernoulli"), rtol=1e-4)
-    drawn = pass_up(machines, tf.constant(X), keyed_uniforms(tf.constant([1, 2], tf.uint32)))
+    drawn = pass_up(machines, tf.constant(X), batch_source(tf.constant([1, 2], tf.uint32)))
     assert [d.shape for d in drawn] == [(60, 8), (60, 6), (60, 5)]
     assert set(np.unique(drawn[2])) <= {0, 1}
 
@@ -238,13 +238,13 @@ def test_bad_arguments_before_any_training():
         ({"x": X, "steps_per_epoch": 3}, r"goes with a tf.data.Dataset. Received: steps_per_epoch=3"),
         ({"x": iter([X])}, r"an array or a tf.data.Dataset. Received: list_iterator"),
         ({"x": X, "sample_weight": np.ones(3)}, r"60 examples. Received: shape \(3,\)"),
-        ({"x": tf.data.Dataset.from_tensor_slices(X).batch(5), "y": Y}, r"go with arrays"),
+        ({"x": tf.data.Dataset.from_tensor_slices(X).batch(5), "y": Y}, r"goes with arrays"),
     ):
         with pytest.raises(ValueError, match=message):
             small().pretrain(**{"callbacks": Never(), "verbose": 0, **arguments})
     labelled = small(labels=3)
     for y, message in (
-        (None, r"pass `y`. Received: y=None"),
+        (None, r"pass `y`. Received: no labels"),
         (Y + 1, r"0 .. 2. Received: 1 to 3"),
         (Y[:5], r"60 class numbers.*Received: shape \(5,\)"),
         (np.full((60, 3), 0.5), r"sum 1 in each row. Received: \[0.5, 0.5, 0.5\] in row 0"),

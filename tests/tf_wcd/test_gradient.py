@@ -132,9 +132,7 @@ def test_a_step_of_fit_applies_that_gradient(phase, centered):
     rbm.prepare(2)
     key = key_of(rbm.seed_generator.state)
     phases = rbm.update(tf.constant(x), tf.constant(WEIGHTS / WEIGHTS.mean(), tf.float32), rbm.phase_state(), key)
-    g = phase_difference(
-        phases.machine, phases.batch, phases.points, phases.log_weights, phases.scale, rbm.offsets()
-    )
+    g = phase_difference(phases.machine, phases.batch, phases.points, phases.log_weights, phases.scale, rbm.offsets())
     rbm.fit(x, sample_weight=WEIGHTS, batch_size=2, epochs=1, verbose=0)
     step = bf.difference(bf.parameters_of(rbm), p)
     np.testing.assert_allclose(flatten(step), -flatten((g.kernel, g.visible_bias, g.hidden_bias)), atol=2e-6)

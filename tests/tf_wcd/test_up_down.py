@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_wcd.gradient
-from tf_wcd.dbn.passes import keyed_uniforms, pass_down, pass_up
 
 import tf_wcd
 from tests import brute_force as bf
 from tests.tf_wcd import dbn_enumeration as de
-from tf_wcd.random import subkey
+from tf_wcd.random import batch_source, subkey
+from tf_wcd.sampling.passes import pass_up
+from tf_wcd.training.step import gradient_of
 
 
 def exact_samples(dbn, rows, seed):
@@ -29,18 +29,19 @@ def test_a_perfect_model_is_a_fixed_point():
     rows = 200_000
     x = exact_samples(dbn, rows, seed=1)
     key = tf.constant([3, 4], tf.uint32)
-    _, pairs, phases = dbn._up_down((x,), key)
+    update = dbn.update(x, None, {}, key)
+    pairs = dbn.lower_pairs(update)
     assert {id(v) for _, v in pairs} == {
         id(v) for v in (dbn.generative.kernels[0], below.visible_bias, below.kernel, below.hidden_bias)
     }
-    top = tf_wcd.gradient.phase_difference(*phases[:2], *phases[3:5])
+    top = gradient_of(update.top)
     for gradient in [*(g for g, _ in pairs), top.kernel, top.visible_bias, top.hidden_bias]:
         assert np.abs(gradient).max() < 4.5 * 0.5 / np.sqrt(rows)
     # Away from it they are not: another generative kernel, another recognition kernel.
     for variable in (dbn.generative.kernels[0], below.kernel):
         old = variable.numpy()
         variable.assign(old + 0.3)
-        _, moved, _ = dbn._up_down((x,), key)
+        moved = dbn.lower_pairs(dbn.update(x, None, {}, key))
         assert max(float(np.abs(g).max()) for g, v in moved if v is variable) > 0.02
         variable.assign(old)
 
@@ -57,15 +58,17 @@ def test_gradients_are_those_of_the_predictions(labels):
     y = rng.integers(0, 3, 7)
     weights = rng.uniform(0.5, 1.5, 7).astype("float32")
     key = tf.constant([3, 4], tf.uint32)
-    _, pairs, phases = dbn._up_down((x, y, weights), key)
-    found = {id(v): np.asarray(g) for g, v in pairs}
+    rows = np.hstack([x, np.eye(3)[y]]).astype("float32") if labels else x
+    update = dbn.update(rows, weights, {}, key)
+    found = {id(v): np.asarray(g) for g, v in dbn.lower_pairs(update)}
+    phases = update.top
 
-    wake = pass_up(dbn.machines()[:-1], tf.constant(x), keyed_uniforms(subkey(key, 0)))
+    wake = pass_up(dbn.machines()[:-1], tf.constant(x), batch_source(subkey(key, 0)))
     dreams = [phases.points.visible[:, :3]]
-    uniforms = keyed_uniforms(subkey(key, 2))
+    source = batch_source(subkey(key, 2))
     for number in (1, 0):
         machine = dbn.generative_machines()[number]
-        dreams.insert(0, pass_down([machine], dreams[0], lambda _, f, n=number: uniforms(n, f)).visible)
+        dreams.insert(0, machine.sample_visible(machine.visible_field(dreams[0]), source, number))
     if labels:
         np.testing.assert_array_equal(phases.batch.visible[:, -3:], np.eye(3)[y])
 

@@ -173,15 +173,20 @@ class Stack(TrainingModel):
 
     def apply_update(self, update: UpDown) -> None:
         gradient = gradient_of(update.top, self.top.offsets())
-        pairs = self.top.gradient_pairs(gradient)
+        pairs = [*self.lower_pairs(update), *self.top.gradient_pairs(gradient)]
+        self.optimizer.apply_gradients([(self.optimizer.scale_loss(g), v) for g, v in pairs if v.trainable])
+        self.top.follow_data(gradient)
+        self.top.assign_phase_state(update.top.state)
+
+    def lower_pairs(self, update: UpDown) -> list[tuple[tf.Tensor, keras.Variable]]:
+        """The gradients of all weights below the top RBM, each with its variable."""
+        pairs = []
         for rbm, kernel, wake, sleep in zip(
             self.rbms, self.generative.kernels, update.generative, update.recognition, strict=False
         ):
             pairs += [(wake.kernel, kernel), (wake.bias, rbm.visible_bias)]
             pairs += [(sleep.kernel, rbm.kernel), (sleep.bias, rbm.hidden_bias)]
-        self.optimizer.apply_gradients([(self.optimizer.scale_loss(g), v) for g, v in pairs if v.trainable])
-        self.top.follow_data(gradient)
-        self.top.assign_phase_state(update.top.state)
+        return pairs
 
     def flops_of_update(self, batch_size: int) -> float:
         lower = sum(rbm.num_visible * rbm.units for rbm in self.rbms[:-1])

@@ -33,7 +33,7 @@ __all__ = [
     "weights",
 ]
 
-_phases: Registry[Callable[..., NegativePhase]] = Registry("negative_phase")
+PHASES: Registry[Callable[..., NegativePhase]] = Registry("negative_phase")
 
 
 def register(name: str, make: Callable[..., NegativePhase]) -> None:
@@ -51,12 +51,12 @@ def register(name: str, make: Callable[..., NegativePhase]) -> None:
     10
     >>> unregister("cd10")
     """
-    _phases.register(name, make)
+    PHASES.register(name, make)
 
 
 def unregister(name: str) -> None:
     """Takes a name back."""
-    _phases.unregister(name)
+    PHASES.unregister(name)
 
 
 def get(identifier: str | NegativePhase, **options: Any) -> NegativePhase:
@@ -82,13 +82,13 @@ def get(identifier: str | NegativePhase, **options: Any) -> NegativePhase:
                 f"name. Received: a {type(identifier).__name__} object and {given}"
             )
         return identifier
-    name = identifier.lower() if isinstance(identifier, str) and identifier.lower() in _phases else identifier
-    if not isinstance(name, str) or name not in _phases:
+    name = identifier.lower() if isinstance(identifier, str) and identifier.lower() in PHASES else identifier
+    if not isinstance(name, str) or name not in PHASES:
         raise ValueError(
-            f"`negative_phase` must be one of {sorted(_phases)} or a `tf_wcd.NegativePhase` object. "
+            f"`negative_phase` must be one of {sorted(PHASES)} or a `tf_wcd.NegativePhase` object. "
             f"Received: {identifier!r}"
         )
-    make = _phases[name]
+    make = PHASES[name]
     unknown = set(given) - set(inspect.signature(make).parameters)
     if unknown:
         raise ValueError(f"The negative phase {name!r} has no {_listed(sorted(unknown))}. Received: {given}")
@@ -103,7 +103,7 @@ def name_of(phase: NegativePhase) -> str | None:
     >>> name_of(WCD(3))
     'wcd'
     """
-    return next((name for name, make in _phases.items() if make is type(phase)), None)
+    return next((name for name, make in PHASES.items() if make is type(phase)), None)
 
 
 def _listed(names: Any) -> str:

@@ -1,8 +1,8 @@
 """Many updates in one compiled call.
 
-The data come in blocks, which hold the batches of several consecutive updates, stacked along the first axis: row numbers
-of data that lie on the device already (arrays), or the batches themselves (`tf.data`). `BlockRunner` hands the blocks to
-the compiled loop.
+The data come in blocks, which hold the batches of several consecutive updates, stacked along the first axis: row
+numbers of data that lie on the device already (arrays), or the batches themselves (`tf.data`). `BlockRunner` hands the
+blocks to the compiled loop.
 """
 
 from __future__ import annotations

@@ -41,5 +41,11 @@ class Labelled(Mixed):
     def without_labels(self) -> Unit:
         return self.units[0]
 
+    def domain(self) -> str:
+        return f"{self.units[0].domain()}, with the sum 1 in the last {self.classes} columns"
+
+    def state_domain(self) -> str:
+        return f"{self.units[0].state_domain()}, with one of the last {self.classes} columns 1 and the others 0"
+
     def get_config(self) -> dict[str, Any]:
         return {"base": serialize(self.units[0]), "classes": self.classes}

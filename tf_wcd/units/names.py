@@ -10,7 +10,7 @@ import keras
 from tf_wcd.registry import Registry
 from tf_wcd.units.base import Unit
 
-_units: Registry[Callable[[], Unit]] = Registry("visible_type` or `hidden_type")
+UNITS: Registry[Callable[[], Unit]] = Registry("visible_type` or `hidden_type")
 
 
 def register(name: str, make: Callable[[], Unit]) -> None:
@@ -27,12 +27,12 @@ def register(name: str, make: Callable[[], Unit]) -> None:
     0.5
     >>> unregister("half_spin")
     """
-    _units.register(name, make)
+    UNITS.register(name, make)
 
 
 def unregister(name: str) -> None:
     """Takes a name back."""
-    _units.unregister(name)
+    UNITS.unregister(name)
 
 
 def get(identifier: str | Unit) -> Unit:
@@ -45,10 +45,10 @@ def get(identifier: str | Unit) -> Unit:
     """
     if isinstance(identifier, Unit):
         return identifier
-    if isinstance(identifier, str) and identifier in _units:
-        return _units[identifier]()
+    if isinstance(identifier, str) and identifier in UNITS:
+        return UNITS[identifier]()
     raise ValueError(
-        f"A unit type must be one of {sorted(_units)} or a `tf_wcd.units.Unit` object. Received: {identifier!r}"
+        f"A unit type must be one of {sorted(UNITS)} or a `tf_wcd.units.Unit` object. Received: {identifier!r}"
     )
 
 
@@ -60,6 +60,6 @@ def serialize(unit: Unit) -> str | dict[str, Any]:
     >>> serialize(get("spin"))
     'spin'
     """
-    if unit.name in _units and _units[unit.name]() == unit:
+    if unit.name in UNITS and UNITS[unit.name]() == unit:
         return unit.name
     return keras.saving.serialize_keras_object(unit)
