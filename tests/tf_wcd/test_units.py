@@ -135,3 +135,176 @@ def test_a_users_own_unit_type_without_settings_is_saved(tmp_path):
     rbm.save(tmp_path / "rbm.keras")
     assert type(keras.models.load_model(tmp_path / "rbm.keras").visible_unit) is Coin
     assert rbm.get_config()["hidden_type"] == "spin"
+
+
+# Potts units and several kinds side by side, against sums over all of their states
+
+KINDS = {
+    "potts": (units.Potts(3), 6),
+    "mixed": (units.Mixed([("spin", 2), (units.Potts(3), 3), ("bernoulli", 1)]), 6),
+    "labelled": (units.Labelled("spin", 3), 6),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_of_finite_units_equal_sums_over_their_states(kind):
+    unit, columns = KINDS[kind]
+    states = unit.states_at(tf.range(unit.num_states(columns)), columns, "float64").numpy()
+    assert len(np.unique(states, axis=0)) == len(states) == round(2 ** unit.bits(columns))
+    assert unit.are_states(tf.constant(states)).numpy().all()
+    assert unit.accepts(tf.constant(states)).numpy().all()
+    field = np.random.default_rng(1).normal(size=(2, columns))
+    weights = np.exp(field @ states.T)
+    probabilities = weights / weights.sum(1, keepdims=True)
+    tensor = tf.constant(field)
+    np.testing.assert_allclose(unit.total_cumulant(tensor), np.log(weights.sum(1)), rtol=1e-12)
+    np.testing.assert_allclose(tf.reduce_sum(unit.cumulant(tensor), -1), np.log(weights.sum(1)), rtol=1e-12)
+    np.testing.assert_allclose(unit.mean(tensor), probabilities @ states, rtol=1e-12)
+    np.testing.assert_allclose(unit.mean(unit.field_of(unit.mean(tensor))), unit.mean(tensor), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(unit.entropy(tensor), -(probabilities * np.log(probabilities)).sum(1), rtol=1e-9)
+    log_prob = unit.log_prob(tf.constant(states)[:, None, :], tensor[None])
+    np.testing.assert_allclose(tf.transpose(log_prob), np.log(probabilities), rtol=1e-9)
+    n = 100_000
+    rng = np.random.default_rng(0)
+    for row, chances in zip(field, probabilities, strict=True):
+        uniform = tf.constant(rng.uniform(1e-9, 1 - 1e-9, (n, columns)))
+        rows = tf.broadcast_to(tf.constant(row), [n, columns])
+        drawn = unit.sample(rows, uniform).numpy()
+        across = unit.sample_columns(tf.transpose(rows), tf.transpose(uniform))
+        np.testing.assert_array_equal(tf.transpose(across), drawn)
+        counts = np.array([(drawn == state).all(1).sum() for state in states])
+        assert counts.sum() == n
+        assert np.all(np.abs(counts / n - chances) < 4.5 * np.sqrt(chances * (1 - chances) / n) + 1e-9)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "bernoulli", "gaussian"])
+def test_padded_layers_do_the_same_in_their_own_columns(kind):
+    unit, columns = KINDS.get(kind, (None, 5))
+    if kind == "bernoulli":
+        unit = units.Bernoulli()
+    if kind == "gaussian":
+        unit = units.Gaussian(learn_variance=True).bind({"log_variance": tf.constant([0.1, -0.4, 0.3, 0.0, 1.0])})
+    padded = unit.padded(columns, 16)
+    assert padded.width % 16 == 0
+    field = np.random.default_rng(1).normal(size=(3, columns)).astype("float32")
+    wide = np.zeros((3, padded.width), "float32")
+    wide[:, padded.positions] = field
+    np.testing.assert_allclose(
+        padded.unit.mean(tf.constant(wide)).numpy()[:, padded.positions], unit.mean(tf.constant(field)), rtol=1e-6
+    )
+
+
+def test_parameters_of_parts_are_bound_to_their_parts():
+    unit = units.Mixed([(units.Gaussian(learn_variance=True), 2), ("bernoulli", 1), (units.Gaussian(0.5, True), 1)])
+    initial = unit.initial_parameters(4)
+    assert {name: value.shape for name, value in initial.items()} == {"0_log_variance": (2,), "2_log_variance": (1,)}
+    bound = unit.bind({"0_log_variance": tf.math.log([2.0, 3.0]), "2_log_variance": tf.math.log([5.0])})
+    np.testing.assert_allclose(bound.mean(tf.ones([1, 4])), [[2, 3, 1 / (1 + np.exp(-1)), 5]], rtol=1e-6)
+    # d base / d log variance is minus the base energy, of each part by itself.
+    states = tf.constant([[1.0, 2.0, 1.0, 3.0], [0.5, 1.0, 0.0, 1.0]])
+    gradients = bound.parameter_gradients(states, tf.constant([1.0, 2.0]))
+    np.testing.assert_allclose(gradients["0_log_variance"], [-(1 / 4 + 2 * 0.25 / 4), -(4 / 6 + 2 / 6)], rtol=1e-6)
+    np.testing.assert_allclose(gradients["2_log_variance"], [-(9 / 10 + 2 / 10)], rtol=1e-6)
+
+
+def test_columns_that_do_not_fit_are_refused():
+    for unit, columns, message in (
+        (units.Potts(3), 7, r"'potts' unit takes 3 columns.*Received: 7 columns"),
+        (units.Mixed([("spin", 2), (units.Potts(3), 3)]), 6, r"take 5 columns. Received: 6"),
+        (units.Labelled("spin", 3), 2, r"at least 3 columns. Received: 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            unit.check_columns(columns)
+        with pytest.raises(ValueError, match=message):
+            tf_wcd.RBMLayer(2, visible_type=unit).build((None, columns))
+    with pytest.raises(ValueError, match="At most one part"):
+        units.Mixed([("spin", None), ("bernoulli", None)])
+    with pytest.raises(ValueError, match=r"multiple of it. Received: 4 columns"):
+        tf_wcd.RBMLayer(4, hidden_type=units.Potts(3))
+
+
+def test_data_that_are_not_one_hot_are_refused():
+    rbm = tf_wcd.RBMLayer(2, visible_type=units.Potts(3), seed=0)
+    rbm.compile("sgd")
+    good = np.eye(3, dtype="float32")[[0, 1, 2, 0]].reshape(2, 6)
+    rbm.fit(good, verbose=0)
+    bad = good.copy()
+    bad[1, 3:] = 0
+    with pytest.raises(ValueError, match=r"sum 1 in each group of 3 columns.*Received: 0.0 at \[1, 3\]"):
+        rbm.fit(bad, verbose=0)
+    with pytest.raises(ValueError, match=r"sum 1 in each group of 3 columns.*row 1 of the batch"):
+        rbm.fit(tf.data.Dataset.from_tensors(bad), verbose=0)
+
+
+def test_names_of_unit_types(names_as_before):
+    units.register("half", lambda: units.Gaussian(variance=0.5))
+    assert tf_wcd.RBMLayer(2, visible_type="half").visible_unit == units.Gaussian(variance=0.5)
+    mixed = units.Mixed([("half", 2), (units.Potts(4), 4)])
+    assert units.Mixed.from_config(mixed.get_config()) == mixed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("side", ["visible", "hidden"])
+def test_exact_likelihood_and_its_gradient_for_units_of_several_columns(kind, side):
+    """log Z by brute force, and the exact phase's step against finite differences of the exact likelihood."""
+    unit, columns = KINDS[kind]
+    types = {"visible_type": unit, "hidden_type": "bernoulli"}
+    if side == "hidden":
+        types = {"visible_type": "spin", "hidden_type": unit}
+    n_v, n_h = (columns, 3) if side == "visible" else (4, columns)
+    initializer = keras.initializers.RandomNormal(stddev=0.6, seed=2)
+    rbm = tf_wcd.RBMLayer(
+        n_h, **types, negative_phase="exact", kernel_initializer=initializer,
+        visible_bias_initializer=initializer, hidden_bias_initializer=initializer, dtype="float64",
+    )  # fmt: skip
+    rbm.build((None, n_v))
+    visible, hidden = (
+        u.states_at(tf.range(u.num_states(n)), n, "float64").numpy()
+        for u, n in ((rbm.visible_unit, n_v), (rbm.hidden_unit, n_h))
+    )
+    W, b, c = (np.asarray(v) for v in (rbm.kernel, rbm.visible_bias, rbm.hidden_bias))
+    joint = (visible @ b)[:, None] + (hidden @ c)[None] + visible @ W @ hidden.T
+    log_z = np.log(np.exp(joint).sum())
+    assert tf_wcd.evaluation.log_partition(rbm) == pytest.approx(log_z, rel=1e-9)
+    np.testing.assert_allclose(rbm.free_energy(visible), -np.log(np.exp(joint).sum(1)), rtol=1e-9)
+    x = visible[[1, 3]]
+    before = W.copy()
+    rbm.compile(keras.optimizers.SGD(1.0))
+    likelihood = lambda: tf_wcd.evaluation.log_prob(rbm, x).mean()  # noqa: E731
+    slopes = np.zeros_like(W)
+    for place in np.ndindex(W.shape):
+        values = []
+        for change in (1e-5, -1e-5):
+            moved = before.copy()
+            moved[place] += change
+            rbm.kernel.assign(moved)
+            values.append(likelihood())
+        slopes[place] = (values[0] - values[1]) / 2e-5
+    rbm.kernel.assign(before)
+    rbm.train_on_batch(x)
+    np.testing.assert_allclose(rbm.kernel.numpy() - before, slopes, rtol=1e-4, atol=1e-7)
+
+
+def test_hidden_units_with_learned_parameters_follow_the_likelihood():
+    """Gaussian hidden units: the gradient of their log-variance against finite differences."""
+    rng = np.random.default_rng(0)
+    rbm = tf_wcd.RBMLayer(
+        2, hidden_type=units.Gaussian(0.7, learn_variance=True), negative_phase="exact", dtype="float64",
+        kernel_initializer=keras.initializers.RandomNormal(stddev=0.5, seed=1),
+    )  # fmt: skip
+    rbm.build((None, 3))
+    x = rng.integers(0, 2, (4, 3)).astype("float64")
+    variable = rbm.hidden_parameters["log_variance"]
+    start, slopes = variable.numpy(), []
+    for i in range(2):
+        values = []
+        for change in (1e-5, -1e-5):
+            moved = start.copy()
+            moved[i] += change
+            variable.assign(moved)
+            values.append(tf_wcd.evaluation.log_prob(rbm, x).mean())
+        slopes.append((values[0] - values[1]) / 2e-5)
+    variable.assign(start)
+    rbm.compile(keras.optimizers.SGD(1.0))
+    rbm.train_on_batch(x)
+    np.testing.assert_allclose(variable.numpy() - start, slopes, rtol=1e-4)

@@ -1,7 +1,7 @@
 """How models learn inside Keras: `compile`, `fit`, `evaluate` and `train_on_batch` for every model of this library.
 
-A model declares what an update is, in the methods of `TrainingModel` that raise NotImplementedError. All else is here:
-the kinds of data, many updates in one compiled call, the guard against divergence, exact resume, replicas.
+A model declares what an update is, in the methods of `UpdatingModel`. All else is here: the kinds of data, many updates
+in one compiled call, the guard against divergence, exact resume.
 """
 
 from __future__ import annotations
@@ -10,152 +10,22 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from tf_wcd import compat, data_checks, replicas, xla
-from tf_wcd.arguments import check_integer, check_variable_dtype
-from tf_wcd.negative_phases import State
-from tf_wcd.random import key_of
-from tf_wcd.shapes import static_shape
+from tf_wcd import compat, data_checks, xla
+from tf_wcd.arguments import check_integer
 from tf_wcd.training import inputs
 from tf_wcd.training.guard import DivergenceGuard
-from tf_wcd.training.inputs import ArrayInput, DataSpec, Feed, Input
+from tf_wcd.training.inputs import ArrayInput, Feed, Input
 from tf_wcd.training.inputs.arrays import ResidentData
 from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, update_loop
 from tf_wcd.training.resume import FirstUpdate, save_weights_atomically, with_ours
-
-MEASURES = ("loss", "reconstruction_error", "ess")
-_EVALUATION = 0x5EED  # the purpose of the key of evaluations: training never uses it
+from tf_wcd.training.updating import UpdatingModel
 
 
-class Untracked:
-    """What belongs to a model but is never saved or exported: compiled functions, data of the present training."""
-
-    def __init__(self) -> None:
-        self.loops: dict[Any, Any] = {}
-        self.sample: Any = None
-        self.resident: dict[int, ResidentData] = {}
-        self.runner: BlockRunner | None = None
-        self.first_update: FirstUpdate | None = None
-        self.tested_with: Any = None
-        self.phase_measures: list[keras.metrics.Metric] = []
-        self.compile_arguments: dict[str, Any] = {}
-
-
-class TrainingModel(compat.WithoutSymbolicBuild, keras.Model):
-    """A Keras model that learns by updates which it declares itself.
-
-    Metrics, each measured at the last update of every compiled call and averaged over the epoch:
-
-    - ``loss``: mean free energy of the data minus that of the negative points, each with its weights. Its gradient with
-      the points and weights held is the update. It is *not* the likelihood, and need not fall.
-    - ``reconstruction_error``: mean square of x - E[x | E[h | x]].
-    - ``ess``: effective sample size of the negative phase's weights, as a fraction of the number of points.
-    - what the negative phase adds (`NegativePhase.metrics`).
-    """
+class TrainingModel(UpdatingModel):
+    """A model that learns by the updates which it declares."""
 
     epochs_of_fit: int | None = None  # epochs that `fit` has done, for a training that goes on after a restart
-    evaluation_rows: int | None = None  # examples in a batch of the last `evaluate`
-    optimizer: Any = None  # Keras' callbacks ask for it before `compile`, too
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        check_variable_dtype(self.dtype_policy)
-        self._measures = [keras.metrics.Mean(name=name) for name in MEASURES]
-        self._untracked = Untracked()
-        self.train_function: Any = None
-
-    # What a model declares
-
-    @property
-    def trained_variables(self) -> list[keras.Variable]:
-        """The variables that the optimizer of `compile` moves."""
-        return self.trainable_variables
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """Leading axes of the trained variables, along which there are independent models."""
-        return ()
-
-    def data_spec(self) -> DataSpec:
-        """What the model takes as data."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `data_spec`.")
-
-    def build_training(self, batch_size: int) -> None:
-        """Makes the variables that training needs on a built model, but for the optimizer's."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `build_training`.")
-
-    def validate(self) -> None:
-        """Raises ValueError where the model, once built, cannot be trained as it was asked to be."""
-
-    def has_phase_state(self) -> bool:
-        """Whether training has made the state of the negative phase."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `has_phase_state`.")
-
-    def phase_state(self) -> State:
-        """The state of the negative phase as tensors."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `phase_state`.")
-
-    def evaluation_state(self, batch_size: int) -> State:
-        """The state of the negative phase to measure with: before training, one that is not kept."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `evaluation_state`.")
-
-    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Any:
-        """Computes an update of a batch; nothing changes."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `update`.")
-
-    def measures(self, update: Any) -> dict[str, tf.Tensor]:
-        """Values of the metrics, by name."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `measures`.")
-
-    def apply_update(self, update: Any) -> None:
-        """Moves the parameters, and the state of the negative phase, one step."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `apply_update`.")
-
-    def flops_of_update(self, batch_size: int) -> float:
-        """Floating-point operations of an update, roughly."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `flops_of_update`.")
-
-    def remember_data(self, data: Input) -> None:
-        """Keeps what the model wants to know of its training data."""
-
-    # One update
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        return [*self._measures, *self._untracked.phase_measures]
-
-    def next_update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None) -> Any:
-        """`update` with the present state and the next random numbers."""
-        key = replicas.own_key(key_of(self.seed_generator.next()))
-        return self.update(rows, sample_weight, self.phase_state(), key)
-
-    def record(self, update: Any) -> dict[str, tf.Tensor]:
-        """Puts the measures of an update into the metrics, and returns the logs."""
-        measures = self.measures(update)
-        for metric in self.metrics:
-            metric.update_state(measures[metric.name])
-        return {metric.name: replicas.for_logs(metric.result()) for metric in self.metrics}
-
-    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        rows, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        update = self.next_update(rows, sample_weight)
-        logs = self.record(update)
-        self.apply_update(update)
-        return logs
-
-    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        rows, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        # Examples in a batch of all replicas, as far as they are known: those of `evaluate`, or of this batch.
-        count = self.evaluation_rows or static_shape(tf.convert_to_tensor(rows))[0] * replicas.count()
-        key = replicas.own_key(key_of(self.seed_generator.state, purpose=_EVALUATION))
-        return self.record(self.update(rows, sample_weight, self.evaluation_state(count), key))
-
-    def add_phase_measures(self, names: Any) -> None:
-        """Adds metrics for what the negative phase measures, when its state is made."""
-        known = {metric.name for metric in self.metrics}
-        with self.distribute_strategy.scope():
-            self._untracked.phase_measures += [keras.metrics.Mean(name=n) for n in sorted(names) if n not in known]
 
     # Compilation
 
@@ -399,27 +269,3 @@ class TrainingModel(compat.WithoutSymbolicBuild, keras.Model):
         if kind not in loops:
             loops[kind] = update_loop(self, fetch, self.run_eagerly, self.jit_compile)
         return loops[kind]
-
-    # Keras' functions of a training
-
-    def make_train_function(self, force: bool = False) -> None:
-        if self.train_function is not None and not force:
-            return
-        super().make_train_function(force)
-        one_by_one = self.train_function
-
-        def train_function(iterator: Any) -> dict[str, Any]:
-            # With a strategy of one replica, Keras distributes the ticks to it.
-            runner = self._untracked.runner
-            if runner is not None and isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-                return runner(iterator)
-            return one_by_one(iterator)
-
-        self.train_function = train_function
-
-    def make_test_function(self, force: bool = False) -> Any:
-        """Compiles `test_step` again where it would do otherwise now: once there are chains, it reads them."""
-        state = self.has_phase_state()
-        present = state, None if state else self.evaluation_rows
-        super().make_test_function(force or present != self._untracked.tested_with)
-        self._untracked.tested_with = present
