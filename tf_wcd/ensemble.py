@@ -105,7 +105,7 @@ class RBMEnsemble(ContrastiveModel):
         for mine, theirs in zip(rbm.weights, self._parameters(), strict=True):
             mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
         if self.phase_variables.built:
-            rbm.start_phase({name: value[index] for name, value in self.chain_states().items()})
+            rbm.phase_variables.start({name: value[index] for name, value in self.chain_states().items()})
         return rbm
 
     def _parameters(self) -> list[keras.Variable]:

@@ -187,4 +187,4 @@ class RBMLayer(ContrastiveModel):
             if wished is not None and wished != len(x):
                 raise ValueError(f"The layer was made for {wished} chains. Received: {len(x)} states")
         key = key_of(self.seed_generator.next())
-        self.start_phase(start(self.negative_phase, self.machine(), key, tf.convert_to_tensor(x)))
+        self.phase_variables.start(start(self.negative_phase, self.machine(), key, tf.convert_to_tensor(x)))

@@ -222,12 +222,8 @@ class ContrastiveModel(TrainingModel):
 
     def build_training(self, batch_size: int) -> None:
         if not self.phase_variables.built:
-            self.start_phase(self._first_state(batch_size))
+            self.phase_variables.start(self._first_state(batch_size))
         self.add_phase_measures(self.negative_phase.metrics(self.phase_state()))
-
-    def start_phase(self, state: State) -> None:
-        """Takes over a state of the negative phase with all rows."""
-        self.phase_variables.start(state)
 
     def evaluation_state(self, batch_size: int) -> State:
         if self.phase_variables.built:

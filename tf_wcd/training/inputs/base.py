@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -44,8 +45,9 @@ class DataSpec:
         self.unit.check_columns(width)
         return dataclasses.replace(self, width=width)
 
-    def check_batch(self, x: Any, y: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
-        """A batch as the model takes it: rows ``[n, width + classes]`` and sample weights ``[n]``."""
+    def check_batch(self, data: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
+        """A batch ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` as rows ``[n, width + classes]`` and weights."""
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         x = check_visible(x, self.unit, self.width, f"x of {where}", self.dtype)
         if weights is None:
             checked = np.ones(len(x), self.dtype)

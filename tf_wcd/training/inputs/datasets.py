@@ -144,12 +144,23 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        text = str(error)
-        if _MARK not in text:
+        message = _our_message(str(error))
+        if message is None:
             raise
+        raise ValueError(message) from None
+
+
+def _our_message(text: str) -> str | None:
+    """Our message in the text of an error of a pipeline; ``None`` if the error is not one of ours."""
+    if _MARK in text:
         # TensorFlow prints the pieces of the message as [piece] [piece] ... in one line.
         pieces = text[text.index(_MARK) :].splitlines()[0].rpartition("]")[0]
-        raise ValueError("".join(pieces.split("] [")[1:])) from None
+        return "".join(pieces.split("] [")[1:])
+    if DataSpec.check_batch.__name__ in text:
+        # Batches of Python are checked in Python, whose traceback TensorFlow prints; the last line is the error.
+        errors = [line for line in text.splitlines() if line.startswith("ValueError: ")]
+        return errors[-1].removeprefix("ValueError: ") if errors else None
+    return None
 
 
 def stacked_dataset(

@@ -8,8 +8,10 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from tf_wcd.training.inputs.base import DataSpec, Feed, Input, shape_of_batch
+from tf_wcd import replicas
+from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple, shape_of_batch
 
 
 class GeneratorInput(Input):
@@ -26,28 +28,40 @@ class GeneratorInput(Input):
         if first is None:
             raise ValueError("The generator is empty: at least one batch is needed.")
         x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
-        self.updates = steps_per_epoch
+        self.steps_per_epoch = steps_per_epoch
         self.batch_size, self.width = shape_of_batch(x)
         self.spec = spec.with_width(self.width)
         spec.require_labels(y)
-        self._first, self._rest = first, generator
+        self._first, self._batches = first, itertools.chain([first], generator)
 
     @property
     def updates_per_epoch(self) -> int | None:
-        return self.updates
+        return self.steps_per_epoch
 
     def means(self) -> np.ndarray:
-        data = keras.utils.unpack_x_y_sample_weight(self._first)
-        return self.spec.check_batch(*data, "batch 0")[0].mean(0, dtype="float64")
+        return self.spec.check_batch(self._first, "batch 0")[0].mean(0, dtype="float64")
 
-    def checked(self) -> Iterator[tuple[Any, ...]]:
-        """Batches ``(rows, anything, sample weights)``."""
-        for index, batch in enumerate(itertools.chain([self._first], self._rest)):
-            rows, weights = self.spec.check_batch(*keras.utils.unpack_x_y_sample_weight(batch), f"batch {index}")
-            yield rows, rows[:, :1], weights
+    def checked(self) -> tf.data.Dataset:
+        """Batches ``(rows, weights)``, each checked as it comes."""
+
+        def check() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for index, batch in enumerate(self._batches):
+                yield self.spec.check_batch(batch, f"batch {index}")
+
+        spec = (
+            tf.TensorSpec([None, self.width + self.spec.classes], self.spec.dtype),
+            tf.TensorSpec([None], self.spec.dtype),
+        )
+        return tf.data.Dataset.from_generator(check, output_signature=spec)
 
     def feed(self, model: Any) -> Feed:
-        return Feed(self.checked(), self.updates)
+        updates = self.steps_per_epoch
+        if model.distribute_strategy.num_replicas_in_sync > 1:
+            return Feed(replicas.distributed(self.checked().map(as_triple), model.distribute_strategy), updates)
+        # One update in a call: who yields batches slowly need not wait for several of them.
+        one = tf.autograph.experimental.do_not_convert(lambda rows, weights: (rows[None], weights[None], 1))
+        blocks = Blocks(1, lambda block, i: (block[0][i], block[1][i]), "stacked")
+        return Feed(self.checked().map(one).prefetch(2), updates, blocks=blocks)
 
     def evaluation(self) -> dict[str, Any]:
-        return {"x": self.checked()}
+        return {"x": self.checked().map(as_triple)}

@@ -62,8 +62,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         return self._source.num_batches
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        data = keras.utils.unpack_x_y_sample_weight(self._source[index])
-        rows, weights = self._spec.check_batch(*data, f"batch {index}")
+        rows, weights = self._spec.check_batch(self._source[index], f"batch {index}")
         return rows, rows[:, :1], weights
 
     def on_epoch_begin(self) -> None:

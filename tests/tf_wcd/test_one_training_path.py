@@ -1,0 +1,146 @@
+"""What every model has of training: kinds of data, the guard, exact resume, one call for many updates."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_wcd
+from tests.tf_wcd import dbn_enumeration as de
+
+RNG = np.random.default_rng(0)
+X = (RNG.random((40, 5)) < [0.2, 0.7, 0.5, 0.9, 0.4]).astype("float32")
+Y = np.arange(40) % 3
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, *arrays):
+        super().__init__()
+        self.arrays = arrays
+
+    @property
+    def num_batches(self):
+        return 4
+
+    def __getitem__(self, index):
+        return tuple(a[10 * index : 10 * index + 10] for a in self.arrays)
+
+
+def layer():
+    return tf_wcd.RBMLayer(4, negative_phase="pcd", seed=1)
+
+
+def ensemble():
+    return tf_wcd.RBMEnsemble(4, count=2, negative_phase="pcd", seed=1)
+
+
+def stack():
+    return de.make_dbn((5, 4, 3), labels=3, negative_phase="pcd", chains=10)
+
+
+MODELS = {"layer": layer, "ensemble": ensemble, "stack": stack}
+
+
+def compiled(name, rate=0.1, **options):
+    model = MODELS[name]()
+    model.compile(keras.optimizers.SGD(rate, momentum=0.5), jit_compile=False, **options)
+    return model
+
+
+def parameters(model):
+    return [np.asarray(variable) for variable in model.trained_variables]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_kinds_of_data_give_the_same_model(name):
+    results = {}
+    for kind in ("array", "dataset", "pydataset", "generator"):
+        model = compiled(name)
+        if kind == "array":
+            model.fit(X, Y, batch_size=10, shuffle=False, verbose=0)
+        else:
+            source = {
+                "dataset": lambda: tf.data.Dataset.from_tensor_slices((X, Y)).batch(10),
+                "pydataset": lambda: Batches(X, Y),
+                "generator": lambda: ((X[i : i + 10], Y[i : i + 10]) for i in range(0, 40, 10)),
+            }[kind]()
+            model.fit(source, shuffle=False, verbose=0)
+        results[kind] = parameters(model)
+        assert int(model.optimizer.iterations.numpy()) == 4
+    for kind, found in results.items():
+        for mine, theirs in zip(found, results["array"], strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=2e-6, err_msg=kind)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bad_batches_are_found_before_any_update_uses_them(name):
+    bad = X.copy()
+    bad[25, 3] = 7
+    for source, message in (
+        (tf.data.Dataset.from_tensor_slices((bad, Y)).batch(10), r"in \[0, 1\].*batch 2 of the data set, row 5"),
+        (Batches(bad, Y), r"x of batch 2.*Received: 7.0 at \[5, 3\]"),
+    ):
+        model = compiled(name, steps_per_execution=1)
+        with pytest.raises(ValueError, match=message):
+            model.fit(source, shuffle=False, verbose=0)
+        assert all(np.isfinite(value).all() for value in parameters(model))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_divergence_is_stopped_and_taken_back(name):
+    model = compiled(name, rate=1e39)  # infinite in single precision
+    with pytest.raises(tf_wcd.DivergenceError, match="put back to update 0"):
+        model.fit(X, Y, batch_size=10, epochs=3, verbose=0)
+    assert all(np.isfinite(value).all() for value in parameters(model))
+    assert int(model.optimizer.iterations.numpy()) == 0
+
+
+class Killed(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_interrupted_training_goes_on_to_the_same_bits(name, tmp_path):
+    def fit(model, *callbacks):
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+        model.fit(X, Y, batch_size=15, epochs=4, callbacks=[backup, *callbacks], verbose=0)
+
+    whole = compiled(name)
+    whole.fit(X, Y, batch_size=15, epochs=4, verbose=0)
+    with pytest.raises(KeyboardInterrupt):
+        fit(compiled(name), Killed())
+    resumed = compiled(name)
+    fit(resumed)
+    for mine, theirs in zip(parameters(resumed), parameters(whole), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_many_updates_in_one_call_are_the_same_as_one_by_one(name):
+    results = []
+    for steps in (1, 4):
+        model = compiled(name, steps_per_execution=steps)
+        model.fit(X, Y, batch_size=10, epochs=2, verbose=0)
+        results.append(parameters(model))
+    for one, many in zip(*results, strict=True):
+        np.testing.assert_allclose(one, many, atol=2e-6)
+
+
+def test_weights_count_in_evaluation():
+    rbm = compiled("layer")
+    rbm.build((None, 5))
+    first = rbm.evaluate(X[:20], batch_size=20, verbose=0, return_dict=True)["reconstruction_error"]
+    weights = np.r_[np.ones(20), np.zeros(20)]
+    both = rbm.evaluate(X, sample_weight=weights, batch_size=40, verbose=0, return_dict=True)["reconstruction_error"]
+    assert both == pytest.approx(first, rel=1e-5)
+
+
+def test_integers_are_data_too():
+    bits = X.astype("uint8")
+    one, two = compiled("layer"), compiled("layer")
+    one.fit(X, batch_size=10, verbose=0)
+    two.fit(bits, batch_size=10, verbose=0)
+    np.testing.assert_array_equal(one.kernel, two.kernel)
+    np.testing.assert_array_equal(one.data_means, two.data_means)
