@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.compiled import call_compiled
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
+from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible, run_chains
 from tf_wcd.sampling.annealing import anneal, base_log_partition, sample_base
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
 
 PILOT_STEPS = 50
-# Purposes of random numbers, each with a key of its own.
+# Purposes of random numbers, each with another key.
 _BASE, _PILOT, _FORWARD, _START, _BURN_IN, _REVERSE = range(6)
 
 
@@ -116,42 +118,58 @@ def annealed_log_partition(
     True
     """
     machine = machine_of(rbm)
+    data, initial = _check_arguments(machine, chains, burn_in, memory_limit, data, initial)
+    betas = tf.constant(check_temperatures(temperatures), machine.kernel.dtype)
+    key = rbm.sampling_key(seed)
+    base_bias = _base_bias(rbm, data, base, chains, subkey(key, _PILOT))
+    log_base = float(base_log_partition(machine, base_bias))
+    weigh = functools.partial(_weights, rbm, base_bias, _group_size(machine, chains, memory_limit))
+    forward = weigh(sample_base(machine, base_bias, chains, subkey(key, _BASE)), betas, subkey(key, _FORWARD))
+    if not reverse:
+        return _result(forward, None, log_base, "none", _rounding(machine))
+    starts, origin = _reverse_starts(rbm, data, initial, chains, burn_in, key)
+    backward = weigh(starts, betas[::-1], subkey(key, _REVERSE))
+    return _agreeing(_result(forward, backward, log_base, origin, _rounding(machine)))
+
+
+def _check_arguments(
+    machine: Machine, chains: Any, burn_in: Any, memory_limit: Any, data: Any, initial: Any
+) -> tuple[Any, Any]:
+    """Training data and samples of the model as arrays, where they are given; checks of the numbers."""
     for name, value, least in (("chains", chains, 2), ("burn_in", burn_in, 0), ("memory_limit", memory_limit, 1)):
         check_integer(name, value, least)
-    dtype = machine.kernel.dtype
-    betas = tf.constant(check_temperatures(temperatures), dtype)
-    key = rbm.sampling_key(seed)
+    dtype = machine.kernel.dtype.as_numpy_dtype
     if data is not None:
-        data = check_visible(data, machine.visible, machine.num_visible, "data", dtype.as_numpy_dtype)
+        data = check_visible(data, machine.visible, machine.num_visible, "data", dtype)
     if initial is not None:
-        initial = check_visible(initial, machine.visible, machine.num_visible, "initial", dtype.as_numpy_dtype)
+        initial = check_visible(initial, machine.visible, machine.num_visible, "initial", dtype)
         if len(initial) != chains:
             raise ValueError(
                 f"`initial` must have one row for each of {chains} chains. Received: shape {initial.shape}"
             )
-    base_bias = _base_bias(rbm, data, base, chains, subkey(key, _PILOT))
-    log_base = float(base_log_partition(machine, base_bias))
-    rounding = float(np.finfo(dtype.as_numpy_dtype).eps)
+    return data, initial
 
-    # A Gibbs step holds a handful of arrays of the states and fields of both sides.
-    group = max(1, int(memory_limit) // (6 * dtype.size * (machine.num_visible + machine.num_hidden)))
-    groups = -(-chains // min(group, chains))
-    group = -(-chains // groups)
 
-    def weigh(starts: tf.Tensor, path: tf.Tensor, purpose: int) -> np.ndarray:
-        runs = [
-            call_compiled(anneal, rbm, base_bias, starts[i : i + group], path, subkey(key, purpose, i))
-            for i in range(0, chains, group)
-        ]
-        return np.concatenate([np.asarray(run) for run in runs])
+def _group_size(machine: Machine, chains: int, memory_limit: int) -> int:
+    """Chains that are run at a time: a Gibbs step holds a handful of arrays of the states and fields of both sides."""
+    most = max(1, int(memory_limit) // (6 * machine.kernel.dtype.size * (machine.num_visible + machine.num_hidden)))
+    groups = -(-chains // min(most, chains))
+    return -(-chains // groups)
 
-    forward = weigh(sample_base(machine, base_bias, chains, subkey(key, _BASE)), betas, _FORWARD)
-    if not reverse:
-        return _result(forward, None, log_base, "none", rounding)
-    starts, origin = _reverse_starts(rbm, data, initial, chains, burn_in, key)
-    result = _result(forward, weigh(starts, betas[::-1], _REVERSE), log_base, origin, rounding)
-    _warn_of_disagreement(result)
-    return result
+
+def _weights(
+    rbm: RBMLayer, base_bias: tf.Tensor, group: int, starts: tf.Tensor, path: tf.Tensor, key: tf.Tensor
+) -> np.ndarray:
+    """Log-weights of chains along a path of temperatures, group by group."""
+    runs = [
+        call_compiled(anneal, rbm, base_bias, starts[i : i + group], path, subkey(key, i))
+        for i in range(0, len(starts), group)
+    ]
+    return np.concatenate([np.asarray(run) for run in runs])
+
+
+def _rounding(machine: Machine) -> float:
+    return float(np.finfo(machine.kernel.dtype.as_numpy_dtype).eps)
 
 
 def check_temperatures(temperatures: Any) -> np.ndarray:
@@ -190,7 +208,7 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
     return machine.visible.bias_of_means(means.astype(dtype))[0]
 
 
-def _gibbs(machine: Any, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+def _gibbs(machine: Machine, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
     return run_chains(machine, visible, None, steps, batch_source(key)).visible
 
 
@@ -245,13 +263,13 @@ def _result(
     )
 
 
-def _warn_of_disagreement(result: AnnealedLogPartition) -> None:
-    """Warns where the two directions are further apart than their errors explain."""
+def _agreeing(result: AnnealedLogPartition) -> AnnealedLogPartition:
+    """The result, with a warning where the two directions are further apart than their errors explain."""
     gap = result.upper - result.lower
     error = math.hypot(result.standard_error, result.upper_standard_error)
     # Below a tenth of a nat nobody's conclusion changes.
     if abs(gap) <= max(5.0 * error, 0.1):
-        return
+        return result
     reason = (
         "log Z lies between them, if the reverse chains started from good samples of the model: use more temperatures."
         if gap > 0
@@ -264,3 +282,4 @@ def _warn_of_disagreement(result: AnnealedLogPartition) -> None:
         + reason,
         stacklevel=3,
     )
+    return result

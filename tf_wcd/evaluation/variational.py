@@ -100,40 +100,22 @@ def variational_bound(
     """
     recognition = [machine.cast("float64") for machine in dbn.machines()]
     generative = [machine.cast("float64") for machine in dbn.generative_machines()]
-    top = recognition[-1]
     x = check_visible(x, dbn.data_unit, dbn.num_visible, dtype="float64", strict=True)
     samples, seed = check_integer("samples", samples), check_seed(seed)
-    given = None
-    if labels is not None:
-        if not dbn.classes:
-            raise ValueError("The top layer has no labels. Received: `labels`")
-        given = tf.constant(one_hot(labels, dbn.classes, len(x), "float64"))
-    small = all(machine.hidden.bits(machine.num_hidden) <= MAX_ENUMERATED for machine in recognition[:-1])
-    if exact and not small:
-        raise ValueError(
-            f"Exact bounds enumerate every layer below the top RBM, of at most {MAX_ENUMERATED} units. "
-            f"Received: {[machine.num_hidden for machine in recognition[:-1]]} units"
-        )
-    annealed = None
-    if smaller_side(top).bits <= max_units:
-        log_z = log_z_upper = log_partition(dbn.rbms[-1])
-    else:
-        annealed = annealed_log_partition(dbn.rbms[-1], seed=seed, **annealing)
-        log_z, log_z_upper = annealed.estimate, annealed.upper
-    enumerate_all = small if exact is None else bool(exact)
+    given = _check_labels(dbn, labels, len(x))
+    enumerate_all = _check_exact(recognition[:-1], exact)
+    small = smaller_side(recognition[-1]).bits <= max_units
+    annealed = None if small else annealed_log_partition(dbn.top, seed=seed, **annealing)
+    log_z, log_z_upper = (annealed.estimate, annealed.upper) if annealed else [log_partition(dbn.top)] * 2
     if enumerate_all:
         values, error = _enumerated(recognition, generative, x, given), 0.0
     else:
-        key = dbn.rbms[-1].sampling_key(None) if seed is None else key_of(tf.constant([seed, _SAMPLES], tf.int64))
-        draws = _sampled(recognition, generative, x, given, samples, key)
-        values = draws.mean(axis=0)
-        spread = draws.var(axis=0, ddof=1) if samples > 1 else np.full(len(x), np.nan)
-        error = math.sqrt(spread.sum() / samples) / len(x)
-    values = values - log_z
-    mean = float(values.mean())
+        key = dbn.top.sampling_key(None) if seed is None else key_of(tf.constant([seed, _SAMPLES], tf.int64))
+        values, error = _mean_and_error(_sampled(recognition, generative, x, given, samples, key))
+    mean = float(values.mean()) - log_z
     return VariationalBound(
         mean=mean,
-        values=values,
+        values=values - log_z,
         standard_error=math.hypot(error, annealed.standard_error if annealed else 0.0),
         method="exact" if enumerate_all else "sampled",
         log_partition=log_z,
@@ -141,6 +123,33 @@ def variational_bound(
         lower=mean + log_z - log_z_upper,
         annealed=annealed,
     )
+
+
+def _check_labels(dbn: DBN, labels: Any, rows: int) -> tf.Tensor | None:
+    """Labels in one-hot coding, where they are given."""
+    if labels is None:
+        return None
+    if not dbn.classes:
+        raise ValueError("The top layer has no labels. Received: `labels`")
+    return tf.constant(one_hot(labels, dbn.classes, rows, "float64"))
+
+
+def _check_exact(below: Sequence[Machine], exact: bool | None) -> bool:
+    """Whether the layers between the data and the top RBM are enumerated."""
+    small = all(machine.hidden.bits(machine.num_hidden) <= MAX_ENUMERATED for machine in below)
+    if exact and not small:
+        raise ValueError(
+            f"Exact bounds enumerate every layer below the top RBM, of at most {MAX_ENUMERATED} units. "
+            f"Received: {[machine.num_hidden for machine in below]} units"
+        )
+    return small if exact is None else bool(exact)
+
+
+def _mean_and_error(draws: np.ndarray) -> tuple[np.ndarray, float]:
+    """Mean over the samples ``[samples, n]``, and the standard error of its mean over the examples."""
+    samples, count = draws.shape
+    spread = draws.var(axis=0, ddof=1) if samples > 1 else np.full(count, np.nan)
+    return draws.mean(axis=0), math.sqrt(spread.sum() / samples) / count
 
 
 def _enumerated(

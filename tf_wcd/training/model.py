@@ -128,25 +128,17 @@ class TrainingModel(UpdatingModel):
             tf_wcd.DivergenceError: if a parameter becomes infinite or NaN. The model is then as it was a moment before.
         """
         self._check_fit(batch_size, steps_per_epoch, class_weight)
-        if inputs.is_stream(x) and validation_split:
-            raise ValueError(
-                "`validation_split` goes with arrays; pass `validation_data`. "
-                f"Received: x of type {type(x).__name__} and validation_split={validation_split}"
-            )
         data = inputs.input_of(x, y, sample_weight, self.data_spec(), batch_size, steps_per_epoch, shuffle)
         if isinstance(data, ArrayInput):
             data_checks.warn_of_doubt(data.x, data.spec.unit)
-            if validation_split:
-                if validation_data is not None:
-                    raise ValueError("Pass `validation_split` or `validation_data`, not both.")
-                data, validation_data = data.split(validation_split)
+        if validation_split:
+            data, validation_data = self._split(data, validation_split, validation_data)
         self._prepare(data)
         self.remember_data(data)
         self._untracked.first_update = FirstUpdate()
         guard = DivergenceGuard(before_others=bool(callbacks))
         # Weights within a batch depend on its size: validation has batches as large as those of training.
-        kwargs.setdefault("validation_batch_size", None)
-        kwargs["validation_batch_size"] = kwargs["validation_batch_size"] or data.batch_size
+        kwargs["validation_batch_size"] = kwargs.get("validation_batch_size") or data.batch_size
         return self._run(
             data.feed(self),
             callbacks=with_ours(callbacks, self, [guard, self._untracked.first_update]),
@@ -239,6 +231,16 @@ class TrainingModel(UpdatingModel):
                 check_integer(name, value)
         if not self.trainable:
             raise ValueError("There is nothing to train: set `trainable` to True. Received: trainable=False")
+
+    def _split(self, data: Input, validation_split: float, validation_data: Any) -> tuple[Input, Any]:
+        if validation_data is not None:
+            raise ValueError("Pass `validation_split` or `validation_data`, not both.")
+        if not isinstance(data, ArrayInput):
+            raise ValueError(
+                "`validation_split` goes with arrays; pass `validation_data`. "
+                f"Received: data of another kind and validation_split={validation_split}"
+            )
+        return data.split(validation_split)
 
     def _check_validation(self, data: Any) -> Any:
         if data is None or inputs.is_stream(data):
