@@ -6,10 +6,11 @@ from typing import Any
 
 import keras
 
+from tf_wcd.arguments import check_integer
 from tf_wcd.enumeration import MAX_LISTED_UNITS
 from tf_wcd.negative_phases.composition import NegativePhase
 from tf_wcd.negative_phases.points import GivenPoints, PersistentChains, Reconstructions, WholeSpace
-from tf_wcd.negative_phases.weights import DataWeights, ModelWeights, UniformWeights
+from tf_wcd.negative_phases.weights import BalancedWeights, DataWeights, ModelWeights, UniformWeights
 
 
 class _Pair(NegativePhase):
@@ -28,7 +29,7 @@ class CD(_Pair):
     """
 
     def __init__(self, gibbs_steps: int = 1) -> None:
-        super().__init__(Reconstructions(gibbs_steps), DataWeights())
+        super().__init__(Reconstructions(check_integer("gibbs_steps", gibbs_steps)), DataWeights())
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -36,12 +37,36 @@ class WCD(_Pair):
     """Weighted Contrastive Divergence: k-step reconstructions, each with the model's probability within the batch.
 
     Args:
-        gibbs_steps: k, at least 1.
+        gibbs_steps: k. With 0 the points are the examples themselves, and the step is the gradient of the likelihood
+            of their relative probabilities: consistent for targets in which every state has a probability, and is
+            listed.
         minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
     """
 
     def __init__(self, gibbs_steps: int = 1, minimum_ess: float = 0.0) -> None:
         super().__init__(Reconstructions(gibbs_steps), ModelWeights(minimum_ess))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class BCD(_Pair):
+    """Balanced Contrastive Divergence: k-step reconstructions, weighted by P divided by what they were drawn from.
+
+    The expected step tends to the exact gradient as the batch grows; see
+    `tf_wcd.negative_phases.weights.BalancedWeights`.
+
+    Args:
+        gibbs_steps: k, at least 1.
+        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
+        side: whose density the weights are divided by: ``"hidden"``, that of the first hidden states, or ``"visible"``,
+            that of the points themselves.
+        mixture: divide by the mixture of all conditionals; without it, each point by its own.
+    """
+
+    def __init__(
+        self, gibbs_steps: int = 1, minimum_ess: float = 0.0, side: str = "hidden", mixture: bool = True
+    ) -> None:
+        steps = check_integer("gibbs_steps", gibbs_steps)
+        super().__init__(Reconstructions(steps), BalancedWeights(side, minimum_ess, mixture))
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")

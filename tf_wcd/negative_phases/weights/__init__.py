@@ -1,5 +1,6 @@
 """Rules for the weights of the points of a negative phase."""
 
+from tf_wcd.negative_phases.weights.balanced import BalancedWeights
 from tf_wcd.negative_phases.weights.data import DataWeights
 from tf_wcd.negative_phases.weights.log_weights import (
     effective_sample_size,
@@ -12,6 +13,7 @@ from tf_wcd.negative_phases.weights.resampling import resampled, systematic_indi
 from tf_wcd.negative_phases.weights.uniform import UniformWeights
 
 __all__ = [
+    "BalancedWeights",
     "DataWeights",
     "ModelWeights",
     "UniformWeights",

@@ -1,0 +1,71 @@
+"""P divided by the density that the points were drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_wcd import replicas
+from tf_wcd.machine import Machine
+from tf_wcd.negative_phases.base import Batch, Points, State, Weights
+from tf_wcd.negative_phases.points.reconstructions import Reconstructed
+from tf_wcd.negative_phases.weights.log_weights import check_minimum_ess, tempered_log_weights
+from tf_wcd.units import Unit
+
+SIDES = ("hidden", "visible")
+
+
+class BalancedWeights(Weights):
+    """P / q of reconstructions, where q is the mixture of all their conditionals (the balance heuristic).
+
+    On the hidden side q is the density of the first hidden states, the mean over the batch of P(h | x_j). The weights
+    P(h_m) / q(h_m) are right for h_m and stay right through any number of Gibbs steps. On the visible side q is that of
+    the points themselves, the mean of P(x | h_j) over the last hidden states. Either way weighted means tend to the
+    model's expectations as the number of points grows, whatever the examples are. The mixture has equal shares: sample
+    weights do not change how often a point is drawn.
+
+    Args:
+        side: ``"hidden"`` or ``"visible"``.
+        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
+        mixture: divide by the mixture. Without it each point is divided by the conditional that it was drawn from
+            (population Monte Carlo as in Krause, Fischer and Igel 2015), which is consistent too, but noisier.
+    """
+
+    def __init__(self, side: str = "hidden", minimum_ess: float = 0.0, mixture: bool = True) -> None:
+        if side not in SIDES:
+            raise ValueError(f"`side` must be one of {list(SIDES)}. Received: side={side!r}")
+        self.side, self.mixture = side, bool(mixture)
+        self.minimum_ess = check_minimum_ess(minimum_ess)
+
+    def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
+        if not isinstance(points, Reconstructed):
+            raise ValueError(
+                "Balanced weights need points whose density is known: reconstructions. "
+                f"Received: {type(points).__name__}"
+            )
+        # The base energy of a state is in P and in q alike, and left out of both.
+        if self.side == "hidden":
+            states, fields, unit = points.hidden, batch.hidden_field, machine.hidden
+            target = _bias(states, machine.hidden_bias)
+            target += machine.visible.total_cumulant(machine.visible_field(states))
+        else:
+            states, fields, unit = points.visible, points.visible_field, machine.visible
+            target = _bias(states, machine.visible_bias) + machine.hidden.total_cumulant(points.hidden_field)
+        log_weights = replicas.normalise(target - self._log_density(unit, states, fields))
+        return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights, state
+
+    def _log_density(self, unit: Unit, states: tf.Tensor, fields: tf.Tensor) -> tf.Tensor:
+        """Log of the density of each state, up to a constant and its base energy, ``[..., M]``."""
+        if not self.mixture:
+            return tf.reduce_sum(states * fields, axis=-1) - unit.total_cumulant(fields)
+        fields = replicas.gather(fields, axis=-2)
+        overlaps = tf.matmul(states, fields, transpose_b=True)
+        return tf.reduce_logsumexp(overlaps - unit.total_cumulant(fields)[..., None, :], axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"side": self.side, "minimum_ess": self.minimum_ess, "mixture": self.mixture}
+
+
+def _bias(states: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    return tf.matmul(states, bias[..., None])[..., 0]
