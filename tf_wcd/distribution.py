@@ -111,7 +111,7 @@ class RBMDistribution(tfp.distributions.Distribution):
         return tf.cast(tf.reshape(log_prob, tf.shape(x)[:-1]), self.dtype)
 
     def _sample_n(self, n: int | tf.Tensor, seed: Any = None) -> tf.Tensor:
-        # An integer is a seed of its own, as in `RBMLayer.sample`; TFP would mix it with TensorFlow's global seed.
+        # An integer is the seed itself, as in `RBMLayer.sample`; TFP would mix it with TensorFlow's global seed.
         whole = isinstance(seed, int | np.integer)
         key = key_of([seed, 0]) if whole else tf.bitcast(tfp.random.sanitize_seed(seed), tf.uint32)
         machine, source = self._machine, batch_source(key)

@@ -35,7 +35,7 @@ class DBN(Stack):
     Then `pretrain` takes labels ``y``, `sample` draws data of given classes, and `label_log_prob` classifies.
 
     Args:
-        layers: `RBMLayer`s, from the bottom, each compiled with an optimizer of its own before `pretrain`.
+        layers: `RBMLayer`s, from the bottom, each compiled with an optimizer before `pretrain`.
 
     Attributes:
         rbms: the layers.
@@ -243,7 +243,7 @@ class DBN(Stack):
         Args:
             share: use the weights of the RBMs themselves, upwards and downwards the same, instead of copies that are
                 free to differ.
-            linear_code: the code is c + W x, what the top hidden units feel, instead of their expectations in a
+            linear_code: the code is c + W x, the field of the top hidden units, instead of their expectations in a
                 bounded range. The decoder starts from the expectations' linear part. Only for copies.
 
         Returns:
