@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from trainers.tuning import train_with_tuner
 
 import serving
 import tf_wcd
@@ -14,7 +15,6 @@ from serving.options import Options
 from serving.server import Server
 from tf_wcd import evaluation, plots
 from trainers.settings import Settings
-from trainers.tuning import train_with_tuner
 
 print("  " + ", ".join(f"{name} {version(name)}" for name in sys.argv[1:]), flush=True)
 assert "site-packages" in tf_wcd.__file__, tf_wcd.__file__

@@ -4,14 +4,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from trainers.checkpoints import Checkpoints, Plan
+from trainers.dbn_records import SaveModel
+from trainers.large_sets import Losses
 
 import serving
 import tf_wcd
 from serving.publish import versions_in
 from tests.small_disk import small_disk
-from trainers.checkpoints import Checkpoints, Plan
-from trainers.dbn_records import SaveModel
-from trainers.large_sets import Losses
 
 X = (np.random.default_rng(0).random((40, 60)) < 0.4).astype("float32")
 

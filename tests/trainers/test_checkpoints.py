@@ -6,9 +6,9 @@ import signal
 import keras
 import numpy as np
 import pytest
+from trainers.checkpoints import Checkpoints
 
 from trainers import checkpoints, small_run
-from trainers.checkpoints import Checkpoints
 from trainers.settings import Settings
 
 

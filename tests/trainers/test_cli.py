@@ -12,10 +12,10 @@ import keras
 import numpy as np
 import pytest
 from absl import flags
+from trainers.large_sets import Images
 
 import tf_wcd
 from trainers import cli, evaluate
-from trainers.large_sets import Images
 
 RUN = ["train", "small", "--problem=BS09", "--hidden=9", "--updates=1000000", "--out=runs"]
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from trainers.records import Records
 
 import tf_wcd
 from trainers import (
@@ -25,7 +26,6 @@ from trainers import (
     selection,
     table,
 )
-from trainers.records import Records
 from trainers.settings import Settings
 
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from trainers.records import Records
 
 import tf_wcd
 from trainers import checkpoints, paper, selection, small_run, table, tuning
-from trainers.records import Records
 from trainers.settings import Settings
 
 SHORT = Settings("BS09", "wcd", 1, 9, 0.03, 0.1, "linear", 0.9, 400)

@@ -4,11 +4,11 @@ import os
 import sys
 
 import pytest
+from trainers.records import Records
 
 from tests.kills import finish, start
 from tests.ports import free_ports
 from trainers import reproduce, team
-from trainers.records import Records
 
 
 def member(folder, name, port):
