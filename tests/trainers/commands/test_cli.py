@@ -1,6 +1,5 @@
 """The command line: exit codes, --json, evaluation and samples of saved models, and Ctrl-C."""
 
-import importlib.util
 import json
 import os
 import re
@@ -12,10 +11,9 @@ import keras
 import numpy as np
 import pytest
 from absl import flags
-from trainers.large_sets import Images
 
 import tf_wcd
-from trainers import cli, evaluate
+from trainers import cli
 
 RUN = ["train", "small", "--problem=BS09", "--hidden=9", "--updates=1000000", "--out=runs"]
 
@@ -56,32 +54,11 @@ def test_evaluate_is_what_the_library_says(wcd, model):
     assert "KL from BS09" in err
 
 
-@pytest.mark.parametrize(("hidden", "method"), [(5, "exact"), (30, "annealed")])
-def test_evaluate_on_images_is_what_the_library_says(wcd, tmp_path, monkeypatch, hidden, method):
-    x = (np.random.default_rng(0).random((40, 128)) < 0.3).astype("float32")
-    monkeypatch.setattr(evaluate, "load_images", lambda task: Images(x[:20], x[:0], x[20:]))
-    rbm = tf_wcd.RBMLayer(hidden, seed=0, kernel_initializer="glorot_uniform")
-    rbm.build((None, 128))
-    rbm.save(tmp_path / "rbm.keras")
-    flags = "--data=ocr_letters", "--chains=10", "--temperatures=20", "--seed=1", "--json"
-    code, out, err = wcd("evaluate", f"--model={tmp_path}/rbm.keras", *flags)
-    assert code == 0
-    found = json.loads(out)
-    options = {"data": x[:20], "chains": 10, "temperatures": 20, "seed": 1} if method == "annealed" else {}
-    likelihood = tf_wcd.evaluation.log_likelihood(rbm, x[20:], **options)
-    assert found["method"] == likelihood.method == method
-    assert found["log_likelihood"] == pytest.approx(likelihood.mean, rel=1e-6)
-    assert found["lower"] <= found["upper"] + 1.0
-    assert f"Log-likelihood of the test images of ocr_letters: {likelihood.mean:.2f} nats, {method}" in err
-    assert ("Forward and reverse annealing" in err) is (method == "annealed")
-
-
-def test_bench_says_what_is_missing(wcd, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "rbms" else find(name))
-    code, _, err = wcd("bench", "--parts=partition")
-    assert code == 1
-    assert "run `make bench`. Missing: rbms" in err
+def test_bench_says_what_is_missing():
+    with pytest.raises(ValueError, match="run `make bench`. Missing: no_such_peer"):
+        bench.check_installed(bench.parts(), ("json", "no_such_peer"))
+    with pytest.raises(ValueError, match="in a clone of the repository"):
+        bench.check_installed(())
 
 
 def test_samples_of_a_saved_model(wcd, model, tmp_path):
@@ -106,6 +83,9 @@ def test_samples_of_a_saved_model(wcd, model, tmp_path):
         (["train", "images", "--method=pcd", "--minimum_ess=0.5"], 1, "Received: --method=PCD --minimum_ess=0.5"),
         (["reproduce", "--stage=tabel"], 2, "--stage=['tabel']: must be some of table, best"),
         (["reproduce", "--problems=BS09,BS25"], 2, "must be some of BS09, BS16"),
+        (["reproduce", "--protocol=short"], 1, "needs another folder. Received: --out=trainers/results"),
+        (["bench", "--parts=speed"], 2, "must be some of training, partition"),
+        (["train", "small", "--method=exact", "--gibbs_steps=10"], 1, "leave `gibbs_steps` at 1. Received: 10"),
         (["train", "dbn", "--parts=sleep"], 2, "must be some of classifier, few_labels"),
         ([], 2, "usage: wcd"),
     ],

@@ -10,8 +10,8 @@ import pytest
 
 import tf_wcd
 from tests.kills import finish, kill_when, start
+from tests.mnist import ROOT, with_mnist
 from tests.ports import free_ports
-from tests.trainers.test_train_dbn import ROOT, with_mnist
 
 pytestmark = pytest.mark.slow
 

@@ -2,26 +2,19 @@
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 from matplotlib import image
 
-from trainers import dbn, dbn_records
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def with_mnist() -> dict[str, str]:
-    """The environment of a process that finds MNIST; skips the test where there is no copy."""
-    folder = pathlib.Path(os.environ.get("TF_WCD_DATA") or ROOT.parent / "shared" / "data")
-    if not (folder / "mnist.npz").is_file():
-        pytest.skip(f"no copy of MNIST: {folder} has no mnist.npz (name a folder that has one with TF_WCD_DATA)")
-    return {**os.environ, "TF_WCD_DATA": str(folder), "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(ROOT)}
+from tests.mnist import ROOT, with_mnist
+from trainers.settings.dbn import PARTS
+from trainers.settings.runs import DBNRun
+from trainers.store.records import Records
+from trainers.studies.dbn import study
+from trainers.studies.dbn.autoencoder import principal_components
 
 
 def wcd(*arguments, environment, cwd):
@@ -45,8 +38,10 @@ def test_all_parts_in_a_short_form(tmp_path):
     result = wcd("train", "dbn", *arguments, environment=with_mnist(), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "Layer 4/4" in result.stdout
-    records = {part: json.loads((tmp_path / "out" / f"{part}.json").read_text()) for part in dbn.PARTS}
-    assert all(record["finished"] and record["settings"]["train_size"] == 300 for record in records.values())
+    records = {record["part"]: record for record in Records(tmp_path / "out" / "dbn.jsonl").read()}
+    stacks = {f"pretraining of {name}" for name in ("wcd_0", "autoencoder", "generation")}
+    assert set(records) == set(PARTS) | stacks
+    assert all(record["settings"]["train_size"] == 300 for record in records.values())
     assert 0 < records["classifier"]["test_error"] < 1
     assert [(r["tuning"], r["fraction"], r["start"]) for r in records["few_labels"]["runs"]] == [
         (tuning, fraction, start)
@@ -60,6 +55,7 @@ def test_all_parts_in_a_short_form(tmp_path):
         assert np.ptp(image.imread(tmp_path / "out" / f"{name}.png")) > 0.5
     lines = [json.loads(line) for line in (tmp_path / "out" / "generation.jsonl").read_text().splitlines()]
     assert [line["layer"] for line in lines if line["stage"] == "pretraining"] == [0, 1, 2, 2, 2, 2]
+    assert not list((tmp_path / "out" / "checkpoints").iterdir())
     # Once more: there is nothing left to do. Other settings are not mixed with these.
     again = wcd("train", "dbn", *arguments, environment=with_mnist(), cwd=tmp_path)
     assert again.stdout.count("finished already") == 4
@@ -73,42 +69,45 @@ def test_principal_components_are_the_best_linear_code():
     x = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 6)) + 3
     centred = x - x.mean(0)
     values = np.linalg.svd(centred, compute_uv=False)
-    error = np.square(dbn.principal_components(x, 2)(x) - x).sum()
+    error = np.square(principal_components(x, 2)(x) - x).sum()
     assert error == pytest.approx(np.square(values[2:]).sum())
 
 
 def test_unknown_parts(tmp_path):
     with pytest.raises(ValueError, match=r"some of \['classifier'.*Received: \['sleep'\]"):
-        dbn.run(tmp_path, ["sleep"], dbn.Settings())
+        study.run(tmp_path, ["sleep"], DBNRun())
 
 
-def test_records(tmp_path):
-    record = dbn_records.Record(tmp_path / "part.json", {"epochs": 3})
-    record.update(runs=[1])
-    again = dbn_records.Record(tmp_path / "part.json", {"epochs": 3})
-    assert again.content["runs"] == [1]
-    assert not again.finished
-    again.finish()
-    assert dbn_records.Record(tmp_path / "part.json", {"epochs": 3}).finished
+def test_records_are_not_mixed_with_those_of_other_settings(tmp_path):
+    finished = study.Finished(tmp_path)
+    assert finished.find("classifier", {"epochs": 3}) is None
+    finished.add("classifier", {"epochs": 3}, test_error=0.5)
+    assert study.Finished(tmp_path).find("classifier", {"epochs": 3})["test_error"] == 0.5
     with pytest.raises(ValueError, match="other settings"):
-        dbn_records.Record(tmp_path / "part.json", {"epochs": 4})
-    lines = dbn_records.EpochLines(tmp_path / "lines.jsonl", "tuning")
-    lines.on_epoch_begin(0)
-    lines.on_epoch_end(0, {"loss": 1 / 3})
-    assert json.loads((tmp_path / "lines.jsonl").read_text())["loss"] == 0.33333
+        finished.find("classifier", {"epochs": 4})
 
 
-def test_a_saved_model_is_always_whole(tmp_path):
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    save = dbn_records.SaveModel(tmp_path / "model.keras")
-    save.set_model(model)
-    save.on_epoch_end(0)
-    first = (tmp_path / "model.keras").read_bytes()
+def test_records_of_version_0_1_count(tmp_path):
+    results = ROOT / "trainers" / "results" / "dbn"
+    for part in PARTS:
+        settings = json.loads((results / f"{part}.json").read_text())["settings"]
+        assert DBNRun.from_record(settings).as_dict() == settings
+        assert study.run(results, [part], DBNRun.from_record(settings))[part]["finished"]
+    (tmp_path / "classifier.json").write_text(json.dumps({"settings": {}, "finished": False}))
+    assert study.Finished(tmp_path).find("classifier", {}) is None
 
-    def interrupted(path):
-        path.write_bytes(b"half")
-        raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        dbn_records.replace(tmp_path / "model.keras", interrupted)
-    assert (tmp_path / "model.keras").read_bytes() == first
+def test_to_begin_anew_removes_what_there_is_of_a_part_and_no_more(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    ours = ["classifier.json", "classifier.jsonl", "classifier.keras", "checkpoints/classifier-0123.000001.npz",
+            "wcd_0.keras", "checkpoints/.wcd_0-0123.000001.npz.45.part"]  # fmt: skip
+    others = ["autoencoder.json", "checkpoints/up_down-0123.000001.npz", "generation.keras", "notes.txt"]
+    for name in (*ours, *others):
+        (tmp_path / name).touch()
+    finished = study.Finished(tmp_path)
+    for part in ("classifier", "pretraining of wcd_0", "generation"):
+        finished.add(part, {})
+    finished.forget("classifier")
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert left == sorted([*others, "dbn.jsonl"])
+    assert [record["part"] for record in finished.records.read()] == ["generation"]
