@@ -7,13 +7,15 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from trainers.tuning import train_with_tuner
 
 import serving
 import tf_wcd
 from serving.options import Options
 from serving.server import Server
 from tf_wcd import evaluation, plots
+from trainers.runs.small_problems import Training
+from trainers.settings.runs import SmallRun
+from trainers.studies.search import train_with_tuner
 
 print("  " + ", ".join(f"{name} {version(name)}" for name in sys.argv[1:]), flush=True)
 assert "site-packages" in tf_wcd.__file__, tf_wcd.__file__

@@ -14,6 +14,7 @@ from absl import flags
 
 import tf_wcd
 from trainers import cli
+from trainers.commands import bench
 
 RUN = ["train", "small", "--problem=BS09", "--hidden=9", "--updates=1000000", "--out=runs"]
 
@@ -55,7 +56,7 @@ def test_evaluate_is_what_the_library_says(wcd, model):
 
 
 def test_bench_says_what_is_missing():
-    with pytest.raises(ValueError, match="run `make bench`. Missing: no_such_peer"):
+    with pytest.raises(ValueError, match=r"run `make bench`\. Missing: no_such_peer"):
         bench.check_installed(bench.parts(), ("json", "no_such_peer"))
     with pytest.raises(ValueError, match="in a clone of the repository"):
         bench.check_installed(())

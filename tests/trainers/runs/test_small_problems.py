@@ -73,7 +73,7 @@ def test_runs_of_different_shape_do_not_go_side_by_side():
 
 
 def test_the_exact_gradient_has_no_gibbs_steps():
-    with pytest.raises(ValueError, match="leave `gibbs_steps` at 1. Received: 10"):
+    with pytest.raises(ValueError, match=r"leave `gibbs_steps` at 1\. Received: 10"):
         dataclasses.replace(SHORT, negative_phase="exact", gibbs_steps=10)
 
 

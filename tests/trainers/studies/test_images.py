@@ -81,5 +81,5 @@ def test_records_from_before_the_minimum_was_a_field_are_read(tmp_path):
 
 
 def test_plain_methods_have_no_weights_to_temper():
-    with pytest.raises(ValueError, match="Received: --method=PCD --minimum_ess=0.5"):
+    with pytest.raises(ValueError, match=r"Received: --method=PCD --minimum_ess=0\.5"):
         ImageMethod("PCD", 0.5)
