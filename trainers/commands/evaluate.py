@@ -7,7 +7,7 @@ from absl import flags
 from trainers.commands.command import FLAGS, Command, Outcome
 from trainers.commands.training_flags import BLACK_AND_WHITE
 from trainers.settings import paper
-from trainers.settings.images import IMAGE_SETS
+from trainers.settings.image_protocol import IMAGE_SETS
 
 
 def define_flags() -> None:

@@ -8,7 +8,7 @@ from absl import flags
 
 from trainers.commands import training_flags
 from trainers.commands.command import FLAGS, Command, Outcome
-from trainers.settings.images import IMAGE_SETS
+from trainers.settings.image_protocol import IMAGE_SETS
 from trainers.settings.runs import ImageMethod, ImageRun
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tf_wcd
 from tf_wcd import plots
 from trainers.settings import paper
-from trainers.settings.images import ImageProtocol
+from trainers.settings.image_protocol import ImageProtocol
 from trainers.settings.protocol import PAPER, GeneralisationProtocol, Protocol
 from trainers.studies.generalisation import distribution_of
 from trainers.studies.images import label_of, long_runs
@@ -45,7 +45,7 @@ def write_figures(folder: Path, protocol: Protocol = PAPER) -> list[Path]:
 def training_figure(folder: Path, problem: str, steps: int) -> Any:
     """KL along training and probabilities against the target, of CD_k and WCD_k; None if a cell is missing.
 
-    WCD_k with parameters of its own is drawn if it has been run.
+    WCD_k with parameters chosen for itself is drawn if it has been run.
     """
     plain, weighted = paper.METHODS[f"CD_{steps}"], paper.METHODS[f"WCD_{steps}"]
     drawn = {

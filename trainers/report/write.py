@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tf_wcd.files import write_atomically
 from trainers.report.figures import write_figures
-from trainers.report.image_sets import long_runs_section, variants_section
-from trainers.report.small_problems import best_section, generalisation_section, settings_section, table_section
+from trainers.report.image_sections import long_runs_section, variants_section
+from trainers.report.small_sections import best_section, generalisation_section, settings_section, table_section
 from trainers.settings.protocol import PAPER, Protocol
 from trainers.studies.work import Work
 

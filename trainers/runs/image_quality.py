@@ -10,7 +10,7 @@ import numpy as np
 import tf_wcd
 from tf_wcd import evaluation, plots
 from tf_wcd.evaluation.exact import as_float64, free_energies
-from trainers.settings.images import Evaluation
+from trainers.settings.image_protocol import Evaluation
 
 
 def in_units(x: np.ndarray, units: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from trainers.runs.image_quality import in_units
 from trainers.runs.progress import ProgressLine
 from trainers.runs.resumable import Plan, Seen, Trained
 from trainers.runs.resumable import train as train_resumably
-from trainers.settings.images import ImageProtocol, ImageSet
+from trainers.settings.image_protocol import ImageProtocol, ImageSet
 from trainers.settings.runs import ImageMethod, ImageRun, fingerprint
 
 

@@ -50,7 +50,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.stream = stream or sys.stdout
         self._interval = 0.2 if self.stream.isatty() else 30.0
         self._start = time.monotonic()
-        self._last = -math.inf  # the first epoch is shown at once
+        self._last = -math.inf  # the first epoch is always shown
         self._first_epoch: int | None = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

@@ -29,10 +29,12 @@ class Method(NamedTuple):
 
     @property
     def weighted(self) -> bool:
+        """Whether its negative phase is weighted."""
         return self.parameters_of != self.name
 
     @property
     def persistent(self) -> bool:
+        """Whether its chains go on from update to update."""
         return "pcd" in self.negative_phase
 
 

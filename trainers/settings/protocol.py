@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from trainers.settings import grids, paper
 from trainers.settings.grids import Grid, Rung, Search
-from trainers.settings.images import IMAGE_SETS, Evaluation, ImageProtocol
+from trainers.settings.image_protocol import IMAGE_SETS, Evaluation, ImageProtocol
 
 
 class Effort(NamedTuple):
@@ -31,7 +31,7 @@ _EFFORTS = {
     "Mult3G": (Effort(300_000, 5), Effort(100_000, 5)),
     "Mult3D": (Effort(300_000, 5), Effort(100_000, 5)),
 }
-# With parameters of their own, chosen at the length above, some go on improving. (The paper makes a million updates,
+# With parameters chosen for themselves at the length above, some go on improving. (The paper makes a million updates,
 # and four million in batches.)
 _LONGER_WITH_OWN_PARAMETERS = {
     ("LSE11", "WPCD"): Effort(1_000_000, 10),

@@ -28,6 +28,7 @@ class RunSettings:
     """What the settings of all kinds of runs can do: go into a record and come back."""
 
     def as_dict(self) -> dict[str, Any]:
+        """The settings as a record has them."""
         return dataclasses.asdict(self)
 
     @classmethod
@@ -142,10 +143,12 @@ class ImageRun(RunSettings):
 
     @property
     def image_method(self) -> ImageMethod:
+        """The method with its effective sample size."""
         return ImageMethod(self.method, self.minimum_ess)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """See `RunSettings.from_record`; labels of old records become fields."""
         old = _OLD_LABELS.get(record["method"])
         if old is not None:
             record = {**record, "method": old.name, "minimum_ess": old.minimum_ess}

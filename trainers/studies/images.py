@@ -19,7 +19,7 @@ import tf_wcd
 from trainers.runs.image_quality import full_quality, quick_quality, reference_bandwidth
 from trainers.runs.image_sets import Images, Load, load_images, train
 from trainers.runs.resumable import Trained
-from trainers.settings.images import ImageSet, Variant
+from trainers.settings.image_protocol import ImageSet, Variant
 from trainers.settings.runs import ImageMethod, ImageRun
 from trainers.store.records import Records
 from trainers.store.sharing import Piece, work_off

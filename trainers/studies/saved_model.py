@@ -12,7 +12,7 @@ import tf_wcd
 from tf_wcd import evaluation
 from trainers.runs.image_quality import in_units
 from trainers.runs.image_sets import Load, load_images
-from trainers.settings.images import IMAGE_SETS
+from trainers.settings.image_protocol import IMAGE_SETS
 
 
 def load_model(path: str) -> tf_wcd.RBMLayer:
@@ -26,6 +26,7 @@ def load_model(path: str) -> tf_wcd.RBMLayer:
 
 
 def check_width(model: tf_wcd.RBMLayer, width: int, data: str) -> None:
+    """Raises ValueError if a model has not as many visible units as the data have columns."""
     if model.num_visible != width:
         raise ValueError(f"{data} has {width} columns. Received: a model of {model.num_visible} visible units")
 

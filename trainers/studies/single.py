@@ -13,7 +13,7 @@ from trainers.runs.image_quality import full_quality, reference_bandwidth
 from trainers.runs.image_sets import Images, Load, load_images, train
 from trainers.runs.resumable import Plan
 from trainers.runs.small_problems import Result, Training, load_task, train_group
-from trainers.settings.images import ImageProtocol
+from trainers.settings.image_protocol import ImageProtocol
 from trainers.settings.runs import ImageRun, SmallRun, fingerprint
 from trainers.store.files import save_model
 from trainers.store.records import Records

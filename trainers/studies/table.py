@@ -33,6 +33,7 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
+        """What its files are called."""
         return f"{self.problem}-{self.method.name}-{self.parameters}"
 
     @property

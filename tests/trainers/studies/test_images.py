@@ -8,7 +8,7 @@ import pytest
 
 from tests.mnist import ROOT
 from trainers.runs.image_sets import Images
-from trainers.settings.images import Evaluation, ImageProtocol, ImageSet
+from trainers.settings.image_protocol import Evaluation, ImageProtocol, ImageSet
 from trainers.settings.protocol import PAPER
 from trainers.settings.runs import ImageMethod, ImageRun
 from trainers.store.records import Records

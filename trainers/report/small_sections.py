@@ -40,6 +40,7 @@ class Count:
         self.exceptions: list[str] = []
 
     def add(self, met: bool) -> None:
+        """Counts one cell."""
         self.met += met
         self.all += 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from trainers.settings.images import ImageProtocol
+from trainers.settings.image_protocol import ImageProtocol
 from trainers.settings.runs import ImageRun
 from trainers.studies.images import label_of, long_runs, rates_tried, run_of
 
