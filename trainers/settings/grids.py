@@ -89,7 +89,7 @@ _RATES = (0.03, 0.01, 0.003, 0.001, 0.0003)
 _SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01, 0.0001), _RATES, ("linear", "constant"), (paper.MOMENTUM,))
 _LONG_CHAINS = Grid((5,), (1.0, 0.1, 0.01), _RATES, ("linear",), (paper.MOMENTUM,))
 _PERSISTENT = Grid((5,), (1.0, 0.1, 0.01), (*_RATES[1:], 0.0001, 0.00001), ("linear", "constant"), (0.9, 0.0))
-# Weights take out what is noise at CD's higher rates: with parameters chosen for them, weighted methods want larger ones.
+# Weights take out what is noise at CD's higher rates: weighted methods want larger ones, if they may choose.
 _WEIGHTED_RATES = (0.1, 0.06, 0.03, 0.01, 0.003)
 _WEIGHTED_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), (0.3, *_WEIGHTED_RATES), ("linear",), (paper.MOMENTUM,))
 # The larger the weights, the nearer to the data even the end of a long chain. Decay brings back what a high rate drives
