@@ -61,7 +61,7 @@ def test_a_chief_and_two_others_find_what_one_process_finds(tmp_path):
             {**dict(zip(VARIABLES, (name, "127.0.0.1", str(port)), strict=True)), "TF_NUM_INTRAOP_THREADS": "1"},
             "--tuner",
         )
-        for name in ("chief", "searcher-a", "searcher-b")
+        for name in ("chief", "tuner-a", "tuner-b")
     ]
     finish(reproduction(tmp_path / "alone", {}), 500)
     for process in processes:
