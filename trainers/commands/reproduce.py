@@ -30,7 +30,7 @@ def define_flags() -> None:
         "protocol",
         PAPER.name,
         list(PROTOCOLS),
-        f"How long runs are, how many, and what is searched. {SHORT.name}: all of it in a few minutes, to see that it "
+        f"How long runs are, how many, and what is searched. {SHORT.name}: the same work in miniature, to see that it "
         "runs; its figures mean nothing, and it needs a folder that has no others.",
     )
     flags.DEFINE_integer("jobs", 2, "Processes side by side.", lower_bound=1)

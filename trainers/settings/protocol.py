@@ -142,7 +142,7 @@ _SHORT_SEARCHES = MappingProxyType(
         for name, method in paper.METHODS.items()
     }
 )
-# The same work in a few minutes, to see that it runs; its figures mean nothing.
+# The same work in miniature, to see that it runs; its figures mean nothing.
 SHORT = Protocol(
     "short",
     TableProtocol(

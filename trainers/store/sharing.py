@@ -63,7 +63,7 @@ def work_off(pieces: Iterable[Piece], deadline: float = float("inf")) -> int:
             continue
         with claim(piece.lock) as ours:
             if ours:
-                # Another process may have finished it since we looked.
+                # Another process may have finished it in the meantime.
                 if not piece.done():
                     piece.work()
                 left -= 1
