@@ -11,7 +11,7 @@ from trainers.settings import paper
 from trainers.studies.table import Cell
 
 
-class Figure(NamedTuple):
+class CellResult(NamedTuple):
     """Mean and standard deviation of the minimum KL over seeds."""
 
     mean: float
@@ -30,20 +30,20 @@ def nats(kl: float) -> str:
     return f"{kl:.4f}" if kl == 0 or kl >= 5e-5 else f"{kl:.1e}"
 
 
-def figure_of(folder: Path, problem: str, method: str, parameters: str) -> Figure | None:
+def result_of(folder: Path, problem: str, method: str, parameters: str) -> CellResult | None:
     """What the seeds of a cell gave; None if it has not been run."""
     records = Cell(problem, paper.METHODS[method], parameters).records(folder).read()
     if not records:
         return None
     values = [np.inf if record["min_kl"] is None else record["min_kl"] for record in records]
     mean, deviation = float(np.mean(values)), float(np.std(values, ddof=1))
-    return Figure(mean, deviation, len(values), records[0], min(values), max(values))
+    return CellResult(mean, deviation, len(values), records[0], min(values), max(values))
 
 
-def reaches(figure: Figure, problem: str, method: str) -> bool:
+def reaches(result: CellResult, problem: str, method: str) -> bool:
     """Whether a cell reproduces the paper.
 
     A weighted method: at most the paper's mean plus two standard deviations. An unweighted one: at most twice its mean.
     """
     mean, deviation = paper.TABLE[problem, method]
-    return figure.mean <= (mean + 2 * deviation if paper.METHODS[method].weighted else 2 * mean)
+    return result.mean <= (mean + 2 * deviation if paper.METHODS[method].weighted else 2 * mean)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainers.report.cells import figure_of, nats, reaches
+from trainers.report.cells import nats, reaches, result_of
 from trainers.settings import paper
 from trainers.settings.protocol import GeneralisationProtocol
 from trainers.studies.best import records_of as best_records
@@ -59,25 +59,25 @@ class Tally:
     def add(self, folder: Path, problem: str, method: paper.Method) -> None:
         """Counts a cell, with both kinds of parameters if it is weighted."""
         name = method.name
-        theirs = figure_of(folder, problem, name, "paper")
-        own = figure_of(folder, problem, name, "own") if method.weighted else None
+        theirs = result_of(folder, problem, name, "paper")
+        own = result_of(folder, problem, name, "own") if method.weighted else None
         if theirs:
             self.kinds["weighted" if method.weighted else "unweighted"].add(reaches(theirs, problem, name))
         if own:
             self.kinds["weighted, own"].add(reaches(own, problem, name))
-        met = any(figure is not None and reaches(figure, problem, name) for figure in (theirs, own))
+        met = any(result is not None and reaches(result, problem, name) for result in (theirs, own))
         if method.weighted and (theirs or own):
             self.kinds["weighted, either"].add(met)
         if theirs and not met:
             kind = "weighted, either" if method.weighted else "unweighted"
             self.kinds[kind].exceptions.append(f"{problem} {name}")
-        best = min((figure.mean for figure in (theirs, own) if figure), default=None)
+        best = min((result.mean for result in (theirs, own) if result), default=None)
         if best is not None and name in ("WCD_1", "WCD_10"):
             self._compare(folder, problem, method, best)
 
     def _compare(self, folder: Path, problem: str, method: paper.Method, best: float) -> None:
         """Counts a weighted method where the paper says that it is better than the unweighted one."""
-        plain = figure_of(folder, problem, method.parameters_of, "paper")
+        plain = result_of(folder, problem, method.parameters_of, "paper")
         if plain and paper.TABLE[problem, method.name][0] < paper.TABLE[problem, method.parameters_of][0]:
             self.better.add(best < plain.mean)
             if best >= plain.mean:
@@ -99,7 +99,7 @@ def _grid(folder: Path, columns: list[tuple[str, str]]) -> list[str]:
     for problem in paper.PROBLEMS:
         row = [problem]
         for name, parameters in columns:
-            ours = figure_of(folder, problem, name, parameters)
+            ours = result_of(folder, problem, name, parameters)
             row.append("not run" if ours is None else f"{ours}{' ✓' if reaches(ours, problem, name) else ''}")
             row.append("{:.4f} ({:.4f})".format(*paper.TABLE[problem, name]))
         lines.append("| " + " | ".join(row) + " |")
@@ -117,16 +117,16 @@ def settings_section(folder: Path) -> list[str]:
     ]
     for problem, name in paper.TABLE:
         for parameters in ("paper", "own"):
-            figure = figure_of(folder, problem, name, parameters)
-            if figure is None:
+            result = result_of(folder, problem, name, parameters)
+            if result is None:
                 continue
-            r = figure.record
-            batches = {True: 4096 / paper.BATCH_SIZE, False: 1}[problem in paper.BATCHED]
+            r = result.record
+            batches = 4096 / paper.BATCH_SIZE if problem in paper.BATCHED else 1
             lines.append(
                 f"| {problem} | {name} | {parameters} | {r['hidden']} | {r['learning_rate']:g} | {r['variance']:g} | "
                 f"{r['schedule']} | {r['momentum']:g} | {r.get('weight_decay', 0):g} | {r['updates']} | "
-                f"{r['updates'] / batches:.0f} | {figure.seeds} | {r['seconds']:.0f} | "
-                f"{nats(figure.lowest)} | {nats(figure.highest)} |"
+                f"{r['updates'] / batches:.0f} | {result.seeds} | {r['seconds']:.0f} | "
+                f"{nats(result.lowest)} | {nats(result.highest)} |"
             )
     return [*lines, ""]
 
@@ -141,9 +141,9 @@ def best_section(folder: Path) -> list[str]:
     lower = np.zeros(2, int)
     for problem in paper.PROBLEMS:
         names = {(name, own): f"{name}, {own} parameters" for name in paper.METHODS for own in ("paper", "own")}
-        figures = [(figure_of(folder, problem, *cell), title) for cell, title in names.items()]
-        means = [(figure.mean, title) for figure, title in figures if figure]
-        runs = [(figure.lowest, title) for figure, title in figures if figure]
+        results = [(result_of(folder, problem, *cell), title) for cell, title in names.items()]
+        means = [(result.mean, title) for result, title in results if result]
+        runs = [(result.lowest, title) for result, title in results if result]
         exact = [r["min_kl"] for r in best_records(problem, folder).read() if r["min_kl"] is not None]
         runs += [(kl, "exact gradient") for kl in exact]
         theirs = min(paper.TABLE[problem, name][0] for name in paper.METHODS)
