@@ -117,6 +117,17 @@ def test_help_has_flags_and_examples_that_can_be_parsed(wcd, command):
         assert set(re.findall(r" --(\w+)", example)) <= known
 
 
+def test_help_does_not_wait_for_tensorflow():
+    for arguments in (["--help"], ["train", "small", "--help"], ["reproduce", "--stage=x"]):
+        code = (
+            "import sys; from trainers import cli\n"
+            f"try: cli.main({arguments})\n"
+            "except SystemExit: print({'tensorflow', 'keras'} & set(sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1] == "set()", done.stderr
+
+
 def start(folder):
     return subprocess.Popen(
         [sys.executable, "-m", "trainers.cli", *RUN],
