@@ -32,7 +32,7 @@ def autoencode(study: Study) -> None:
         settings.seed,
         folder / "checkpoints" / f"unrolled-{fingerprint(**settings.as_dict())}",
         study.plan,
-        [EpochRecords(study.epochs("autoencoder"), "tuning")],
+        [EpochRecords(study.records("autoencoder"), "tuning")],
         study.verbose,
     )
     model = trained.model

@@ -81,7 +81,7 @@ def fine_tune(
     kept: dict[str, Any] = {}
     if name is not None:
         kept["stem"] = study.folder / "checkpoints" / f"{name}-{fingerprint(**study.settings.as_dict())}"
-        kept["callbacks"] = [EpochRecords(study.epochs(name), "tuning")]
+        kept["callbacks"] = [EpochRecords(study.records(name), "tuning")]
         kept["verbose"] = study.verbose
     trained = tune(compiled, x, y, batch, epochs, seed, plan=study.plan, **kept)
     predicted = trained.model.predict(study.data.x_test, batch_size=1000, verbose=0).argmax(axis=1)
@@ -115,7 +115,7 @@ def wcd_stack(study: Study, seed: int) -> tuple[tf_wcd.DBN, float]:
 
 def few_labels(study: Study) -> None:
     """The same network with 1 % and 10 % of the labels, pre-trained (on all images) or not, with dropout or without."""
-    settings, records = study.settings, study.epochs("few_labels")
+    settings, records = study.settings, study.records("few_labels")
     stacks: dict[int, tf_wcd.DBN] = {}
     for tuning, seed, fraction, start in itertools.product(FEW_LABELS_RATES, range(settings.seeds), FRACTIONS, STARTS):
         facts = {"settings": settings.as_dict(), "seed": seed, "tuning": tuning, "fraction": fraction, "start": start}

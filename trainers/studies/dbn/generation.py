@@ -75,7 +75,7 @@ def up_down(dbn: tf_wcd.DBN, study: Study) -> Trained:
         settings.seed,
         study.folder / "checkpoints" / f"up_down-{fingerprint(**settings.as_dict())}",
         study.plan,
-        [EpochRecords(study.epochs("generation"), "up-down")],
+        [EpochRecords(study.records("generation"), "up-down")],
         study.verbose,
     )
 

@@ -91,7 +91,7 @@ def pretrained(study: Study, name: str, stack: Stack, seed: int) -> tuple[tf_wcd
         fit,
         study.folder / "checkpoints" / f"{name}-{fingerprint(**facts)}",
         study.plan,
-        callbacks=[EpochRecords(study.epochs(name), "pretraining")],
+        callbacks=[EpochRecords(study.records(name), "pretraining")],
     )
     save_model(trained.model.save, path)
     study.finished.add(PRETRAINING + name, facts, seconds=trained.seconds)

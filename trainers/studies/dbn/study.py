@@ -19,6 +19,9 @@ from trainers.settings.dbn import CLASSES, PARTS
 from trainers.settings.runs import DBNRun
 from trainers.store.records import Records
 
+# Beginning of the name under which a pre-trained stack is recorded.
+PRETRAINING = "pretraining of "
+
 
 class Data:
     """MNIST, its training part cut to size."""
@@ -93,10 +96,6 @@ class Finished:
                     file.unlink()
 
 
-# Beginning of the name under which a pre-trained stack is recorded.
-PRETRAINING = "pretraining of "
-
-
 class Study(NamedTuple):
     """What a part works with.
 
@@ -120,8 +119,8 @@ class Study(NamedTuple):
         """Adds the record of a part: it is finished."""
         self.finished.add(part, self.settings.as_dict(), **results)
 
-    def epochs(self, name: str) -> Records:
-        """The records of the epochs of a part or a stack."""
+    def records(self, name: str) -> Records:
+        """The records of a part or a stack along the way: of its epochs, or of its runs."""
         return Records(self.folder / f"{name}.jsonl")
 
 
