@@ -17,14 +17,13 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tf_wcd.random import uniform
-from tf_wcd.random import row_keys
 
 import serving
 import tf_wcd
 from benchmarks.timing import interleaved, limit_row, row, seconds
 from tf_wcd.export.chains import run_chain
 from tf_wcd.export.exact_sums import ExactSumMachine
+from tf_wcd.random import row_keys, uniform
 
 VISIBLE, HIDDEN = 784, 500
 STEPS = 100

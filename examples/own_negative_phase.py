@@ -8,10 +8,10 @@ import argparse
 import keras
 import tensorflow as tf
 from tf_wcd.gibbs import gibbs_from_visible, random_visible
-from tf_wcd.random import subkey
 
 import tf_wcd
 from tf_wcd.negative_phases import Points
+from tf_wcd.random import subkey
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=50, help="epochs of 2000 updates")

@@ -13,8 +13,9 @@ import tf_wcd
 from serving.options import Options
 from serving.server import Server
 from tf_wcd import evaluation, plots
-from trainers.settings import Settings
-from trainers.tuning import train_with_tuner
+from trainers.runs.small_problems import Training
+from trainers.settings.runs import SmallRun
+from trainers.studies.search import train_with_tuner
 
 print("  " + ", ".join(f"{name} {version(name)}" for name in sys.argv[1:]), flush=True)
 assert "site-packages" in tf_wcd.__file__, tf_wcd.__file__
@@ -76,7 +77,7 @@ np.testing.assert_allclose(energies, rbm.free_energy(states), rtol=1e-3, atol=1e
 
 # A search with KerasTuner.
 records: list = []
-settings = Settings("BS09", "wcd", 1, 9, 0.05, 0.01, "linear", 0.9, 200, 0)
-train_with_tuner([settings], records.extend, seed=0, looks=2, checkpoints=Path("tuner"), verbose=False)
+settings = SmallRun("BS09", "wcd", 1, 9, 0.05, 0.01, "linear", 0.9, 200, 0)
+train_with_tuner([settings], records.extend, Training(0, 2, Path("tuner"), verbose=False))
 assert records[0]["min_kl"] > 0, records
 print("  fine")

@@ -11,10 +11,10 @@ def start(command, environment, cwd=None):
     )
 
 
-def finish(process, timeout=300):
+def finish(process, timeout=300, codes=(0,)):
     """Waits for a process, which must end well."""
     _, error = process.communicate(timeout=timeout)
-    assert process.returncode == 0, error[-3000:]
+    assert process.returncode in codes, error[-3000:]
 
 
 def kill_when(process, reached, delay, timeout=300):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib import image
 
-from tests.trainers.test_train_dbn import with_mnist
+from tests.mnist import with_mnist
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "dbn_mnist.py"
 

@@ -9,9 +9,9 @@ import serving
 import tf_wcd
 from serving.publish import versions_in
 from tests.small_disk import small_disk
-from trainers.checkpoints import Checkpoints, Plan
-from trainers.dbn_records import SaveModel
-from trainers.large_sets import Losses
+from trainers.runs.image_sets import Losses
+from trainers.runs.resumable import Checkpoints, Plan
+from trainers.store.files import save_model
 
 X = (np.random.default_rng(0).random((40, 60)) < 0.4).astype("float32")
 
@@ -88,18 +88,16 @@ def test_checkpoints_of_the_trainers(disk):
     disk.fill(but=20_000)
     with pytest.raises(OSError, match=r"run\.000003\.npz could not be written; the one before, .*000002\.npz, is"):
         saved.on_epoch_end(2)
-    model, epoch = Checkpoints(disk.path / "run", Losses()).restore()
+    model, epoch = Checkpoints(disk.path / "run", Losses(), Plan()).restore()
     assert epoch == 2
     np.testing.assert_array_equal(model.kernel, rbm.kernel)
 
 
-def test_models_that_are_saved_after_each_epoch(disk):
-    rbm = layer()
-    save = SaveModel(disk.path / "rbm.keras")
-    save.set_model(rbm)
-    save.on_epoch_end(0)
+def test_models_that_are_replaced(disk):
+    rbm, path = layer(), disk.path / "rbm.keras"
+    save_model(rbm.save, path)
     disk.fill(but=5000)
     with pytest.raises(OSError, match=r"rbm.keras could not be written .*before is still there"):
-        save.on_epoch_end(1)
+        save_model(rbm.save, path)
     assert sorted(path.suffix for path in disk.path.iterdir() if path.name != "filler") == [".keras"]
-    np.testing.assert_array_equal(keras.models.load_model(disk.path / "rbm.keras").kernel, rbm.kernel)
+    np.testing.assert_array_equal(keras.models.load_model(path).kernel, rbm.kernel)

@@ -51,7 +51,7 @@ def commands(page):
 def flags_of(command):
     """Names of a command's flags."""
     before = set(flags.FLAGS)
-    cli.COMMANDS[command][1]()
+    cli.COMMANDS[command].define_flags()
     found = set(flags.FLAGS) - before
     for flag in found:
         delattr(flags.FLAGS, flag)

@@ -20,7 +20,7 @@ rbm.save("rbm.keras")
 rbm.export("saved_model")
 print("tf_wcd", tf_wcd.__version__, "from", tf_wcd.__file__)
 """
-NEEDED = ("tf_wcd/py.typed", "serving/page.html", "serving/deploy/kubernetes.yaml")
+NEEDED = ("tf_wcd/py.typed", "trainers/studies/dbn/study.py", "serving/page.html", "serving/deploy/kubernetes.yaml")
 
 
 def main(folder: Path) -> None:
@@ -29,8 +29,9 @@ def main(folder: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     missing = [name for name in NEEDED if name not in names]
     strangers = {name.split("/")[0] for name in names} - {"tf_wcd", "trainers", "serving"}
-    if missing or any(not name.endswith(".dist-info") for name in strangers):
-        sys.exit(f"{wheel} lacks {missing}, or has too much: {sorted(strangers)}")
+    results = {name for name in names if name.startswith("trainers/results")}
+    if missing or results or any(not name.endswith(".dist-info") for name in strangers):
+        sys.exit(f"{wheel} lacks {missing}, or has too much: {sorted(strangers | results)}")
     with tempfile.TemporaryDirectory() as empty:
         venv.create(Path(empty, "venv"), with_pip=True)
         python = Path(empty, "venv", "bin", "python")

@@ -20,7 +20,7 @@ from matplotlib import image
 import tf_wcd
 from tests.serving.browser import browsing
 from tf_wcd import plots
-from trainers import demo
+from trainers.studies import demo
 
 IMAGES = Path(__file__).parents[1] / "images"
 EPOCHS = 50

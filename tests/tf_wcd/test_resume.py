@@ -58,7 +58,7 @@ def test_a_kill(tmp_path, moment):
 
 @pytest.mark.slow
 def test_kills_at_random_moments(tmp_path):
-    """14 of the 20 kills; `tests/trainers/test_kills.py` has those of the commands."""
+    """14 of the 20 kills; `tests/trainers/commands/test_kills.py` has those of the commands."""
     generator = random.Random(4)
     spans = {"single": [(0, 3), (3, 6), (6, 9), (9, 12)], "compiled": [(0, 4), (4, 8), (8, 12)]}
     spans |= {"stream": [(0, 6), (6, 12)]}

@@ -117,18 +117,7 @@ class ArrayInput(Input):
     def batches(self, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
         """Batches ``(rows, weights)`` in the order of blocks of one update each, see `index_blocks`."""
         weights = self.scaled_weights()
-
-        def generate() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for block in blocks():
-                chosen = block[0] if block.shape[1] else slice(None)
-                # Copies always: TensorFlow may compute in the memory of arrays that it is handed.
-                yield self.rows(chosen), weights[chosen].copy()
-
-        spec = (
-            tf.TensorSpec([None, self.width + self.spec.classes], self.spec.dtype),
-            tf.TensorSpec([None], self.spec.dtype),
-        )
-        return tf.data.Dataset.from_generator(generate, output_signature=spec).prefetch(2)
+        return row_batches(lambda chosen: (self.rows(chosen), weights[chosen]), blocks)
 
     def evaluation(self) -> dict[str, Any]:
         rows = self.rows()
@@ -187,6 +176,26 @@ class ResidentData:
 def ticks() -> tf.data.Dataset:
     """A data set without end or content, for Keras to count its steps by where the blocks come from elsewhere."""
     return tf.data.Dataset.from_tensors(0).repeat()
+
+
+def row_batches(
+    take: Callable[[Any], tuple[np.ndarray, ...]], blocks: Callable[[], Iterator[np.ndarray]]
+) -> tf.data.Dataset:
+    """Batches of arrays' rows in the order of blocks of one update each.
+
+    Args:
+        take: ``take(chosen)`` gives the chosen rows of each array.
+        blocks: starts an iterator over blocks, see `index_blocks`.
+    """
+
+    def generate() -> Iterator[tuple[np.ndarray, ...]]:
+        for block in blocks():
+            rows = take(block[0] if block.shape[1] else slice(None))
+            # Copies always: TensorFlow may compute in the memory of arrays that it is handed.
+            yield tuple(array.copy() if array.base is not None else array for array in rows)
+
+    spec = tuple(tf.TensorSpec([None, *array.shape[1:]], array.dtype) for array in take(slice(0, 1)))
+    return tf.data.Dataset.from_generator(generate, output_signature=spec).prefetch(2)
 
 
 def index_blocks(

@@ -1,0 +1,78 @@
+"""The report: what it counts and draws, from records that are made up and from those of the repository."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import tf_wcd
+from tests.mnist import ROOT
+from trainers.report import figures
+from trainers.report.write import write_report
+from trainers.settings import paper
+from trainers.settings.runs import SmallRun
+from trainers.store.records import Records
+
+
+def fill(folder, value):
+    """Records as a finished table would have, with the paper's own figures times a value."""
+    for (problem, name), (mean, _) in paper.TABLE.items():
+        method = paper.METHODS[name]
+        visible = tf_wcd.datasets.load(problem)[0].shape[1]
+        settings = SmallRun(problem, method.negative_phase, method.gibbs_steps, visible, 0.01, 0.1, "linear", 0.9, 1000)
+        for parameters in ("paper", "own") if method.weighted else ("paper",):
+            for seed in range(2):
+                kl = value * mean * (1 + 0.01 * seed)
+                record = {
+                    **settings.as_dict(),
+                    "min_kl": kl,
+                    "final_kl": kl,
+                    "seconds": 1.0,
+                    "curve": [[0, 1.0], [1000, kl]],
+                }
+                Records(folder / "table" / f"{problem}-{name}-{parameters}.jsonl").append(record)
+            (folder / "distributions").mkdir(exist_ok=True)
+            count = len(tf_wcd.datasets.load(problem)[1])
+            path = folder / "distributions" / f"{problem}-{name}-{parameters}.npz"
+            np.savez_compressed(path, log_probabilities=np.full(count, -np.log(count), "float32"))
+
+
+@pytest.mark.parametrize(("value", "unweighted", "lower"), [(0.99, 27, 9), (10, 0, 0)])
+def test_report_counts_what_reaches_the_paper(tmp_path, value, unweighted, lower):
+    fill(tmp_path / "small", value)
+    text = write_report(tmp_path).read_text()
+    assert f"- Cells that reach the bar, unweighted: {unweighted} of 27" in text
+    expected = sum(
+        value * mean * 1.005 <= mean + 2 * deviation
+        for (_, name), (mean, deviation) in paper.TABLE.items()
+        if paper.METHODS[name].weighted
+    )
+    assert f"- Cells that reach the bar, weighted: {expected} of 27" in text
+    assert f"Lower in {lower} of 9" in text
+    for problem in figures.PROBLEMS:
+        assert f"![{problem}-k1](figures/{problem}-k1.png)" in text
+        assert (tmp_path / "figures" / f"{problem}-k1.png").stat().st_size > 10_000
+
+
+def test_a_figure_needs_the_papers_cells_but_not_our_own(tmp_path):
+    fill(tmp_path, 1.0)
+    lines = [len(figures.training_figure(tmp_path, "P10", 10).axes[0].lines)]
+    (tmp_path / "table" / "P10-WCD_10-own.jsonl").unlink()
+    lines.append(len(figures.training_figure(tmp_path, "P10", 10).axes[0].lines))
+    assert lines[0] == lines[1] + 1
+    (tmp_path / "table" / "P10-WCD_10-paper.jsonl").unlink()
+    assert figures.training_figure(tmp_path, "P10", 10) is None
+
+
+def test_report_of_nothing_says_so(tmp_path):
+    assert write_report(tmp_path).read_text().count("not run") >= 54
+
+
+def test_the_records_of_the_repository_give_its_report(tmp_path):
+    results = ROOT / "trainers" / "results"
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder, ignore=shutil.ignore_patterns("REPORT.md", "dbn", "checkpoints"))
+    drawn = {path.name for path in (folder / "figures").iterdir()}
+    shutil.rmtree(folder / "figures")
+    assert write_report(folder).read_text() == (results / "REPORT.md").read_text()
+    assert {path.name for path in (folder / "figures").iterdir()} == drawn

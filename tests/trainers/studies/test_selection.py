@@ -1,0 +1,92 @@
+"""How parameters are chosen: the rounds of successive halving, with training that is only pretended."""
+
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from trainers.settings import paper
+from trainers.settings.grids import FULL, HALVING, Grid
+from trainers.settings.protocol import PAPER
+from trainers.studies.selection import select
+from trainers.studies.work import Work
+
+
+def pretended(kl):
+    """Stands for training: the KL of a run is a function of it and of how often its length was trained before.
+
+    Returns what "trains", and a list of the seeds and runs that it is asked for.
+    """
+    seen = []
+
+    def train(runs, keep, training, known):
+        have = known()
+        new = [run for run in runs if run not in have]
+        before = sum(bool(others) and bool(new) and others[0].updates == new[0].updates for _, others in seen)
+        seen.append((training.seed, new))
+        rest = {"seed": training.seed, "final_kl": 1.0, "seconds": 0.0, "date": ""}
+        keep([{**run.as_dict(), "min_kl": kl(run, before), **rest} for run in new])
+
+    return train, seen
+
+
+def distance_from(best):
+    """A KL that is the distance from the best rate, and shrinks with the length of the run."""
+    return lambda run, _: None if run.learning_rate == 0.1 else abs(np.log(run.learning_rate / best)) + 1 / run.updates
+
+
+def test_halving_keeps_the_better_settings_and_resumes(tmp_path):
+    method, work = paper.METHODS["CD_1"], Work(tmp_path)
+    train, seen = pretended(distance_from(0.003))
+    chosen = select("BS09", method, 16_000, work, train)
+    assert chosen.learning_rate == 0.003
+    assert chosen.updates == 16_000
+    grid = HALVING["CD_1"].grid.runs("BS09", 9, method, 16_000)
+    assert [len(runs) for _, runs in seen] == [len(grid), 8, 2]
+    assert [runs[0].updates for _, runs in seen] == [1000, 4000, 16_000]
+    # What goes on does so with its rate, and with one that is smaller by as much as the run is longer.
+    assert {run.learning_rate for run in seen[1][1]} == {0.003, 0.00075}
+    assert [run.learning_rate for run in seen[2][1]] == [0.003, 0.00075]
+    # All runs are in the records: nothing is trained again.
+    train, seen = pretended(distance_from(0.001))
+    assert select("BS09", method, 16_000, work, train) == chosen
+    assert [runs for _, runs in seen] == [[], [], []]
+
+
+@pytest.mark.parametrize("best_length", [1000, 16_000])
+def test_weighted_settings_are_judged_by_the_mean_of_several_seeds(tmp_path, best_length):
+    """The rate that is best with the first seed fails with the second; the run that is better, short or long, wins."""
+    method, work = paper.METHODS["WCD_1"], Work(tmp_path)
+
+    def kl(run, before):
+        if before and run.learning_rate == 0.03:
+            return 0.5
+        return abs(run.learning_rate - 0.03) + 0.001 * (run.updates != best_length)
+
+    train, seen = pretended(kl)
+    chosen = select("BS09", method, 16_000, work, train)
+    assert [runs[0].updates for _, runs in seen] == [1000] * 8 + [16_000] * 3
+    assert len({seed for seed, _ in seen}) == 11, "each time with another seed"
+    assert (chosen.learning_rate, chosen.updates) == (0.01, best_length)
+    train, seen = pretended(kl)
+    assert select("BS09", method, 16_000, work, train) == chosen
+    assert not any(runs for _, runs in seen), "nothing is trained again"
+
+
+@pytest.mark.parametrize(("decay", "length"), [(0.0, 4000), (0.001, 16_000)])
+def test_a_short_run_with_decay_does_not_win(tmp_path, decay, length):
+    """The shorter a run the better it is here; with decay, half of it in runs four times as long, only these count."""
+    grid = Grid((1,), (1.0,), (0.1, 0.01), ("linear",), (0.9,), (decay,))
+    searches = MappingProxyType({"WCD_10": HALVING["WCD_10"]._replace(grid=grid)})
+    protocol = PAPER._replace(selection=PAPER.selection._replace(searches=searches))
+    train, _ = pretended(lambda run, _: run.updates + run.learning_rate)
+    chosen = select("BS09", paper.METHODS["WCD_10"], 16_000, Work(tmp_path, protocol=protocol), train)
+    assert (chosen.updates, chosen.weight_decay) == (length, decay / 2)
+
+
+def test_full_grid_is_the_papers(tmp_path):
+    train, seen = pretended(distance_from(0.001))
+    chosen = select("BS09", paper.METHODS["CD_1"], 100, Work(tmp_path, full=True), train)
+    assert len(seen[0][1]) == 5 * 5 * 5 * 2
+    assert chosen.learning_rate == 0.001
+    assert len(FULL["WPCD"].grid.runs("BS09", 9, paper.METHODS["WPCD"], 100)) == 5 * 8 * 2 * 2

@@ -1,0 +1,51 @@
+"""The table, in miniature."""
+
+from types import MappingProxyType
+
+import numpy as np
+
+from trainers.settings import paper
+from trainers.settings.grids import HALVING, Grid
+from trainers.settings.protocol import SHORT
+from trainers.settings.runs import SmallRun
+from trainers.store.records import Records
+from trainers.studies import table
+from trainers.studies.work import Work
+
+
+def test_settings_of_a_cell_from_before_there_was_decay_can_be_read(tmp_path):
+    settings = SmallRun("BS09", "wcd", 1, 9, 0.03, 0.1, "linear", 0.9, 400)
+    cell = table.Cell("BS09", paper.METHODS["WCD_1"], "own")
+    cell.records(tmp_path).append({name: v for name, v in settings.as_dict().items() if name != "weight_decay"})
+    assert cell.settings_used(tmp_path) == settings
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.suffix in (".jsonl", ".npz")}
+
+
+def test_a_cell_of_the_table_from_beginning_to_end(tmp_path):
+    """With the rounds of the paper's protocol, on a small grid."""
+    grid = Grid((1,), (0.1,), (0.03, 0.001), ("linear",), (0.9,))
+    searches = MappingProxyType({name: search._replace(grid=grid) for name, search in HALVING.items()})
+    protocol = SHORT._replace(selection=SHORT.selection._replace(searches=searches))
+    work = Work(tmp_path, ("BS09",), ("CD_1", "WCD_1"), protocol, verbose=False)
+    weighted = [cell for cell in table.cells(work.problems, work.methods) if cell.method.name == "WCD_1"]
+    assert [cell.parameters for cell in weighted] == ["paper", "own"]
+    assert table.run(work) == 0
+    for name, phase in (("BS09-CD_1-paper", "cd"), ("BS09-WCD_1-own", "wcd"), ("BS09-WCD_1-paper", "wcd")):
+        records = Records(tmp_path / "small" / "table" / f"{name}.jsonl").read()
+        assert [record["member"] for record in records] == [0, 1, 2]
+        assert {record["negative_phase"] for record in records} == {phase}
+        assert len({record["min_kl"] for record in records}) == 3, "each seed draws other random numbers"
+        assert np.load(tmp_path / "small" / "distributions" / f"{name}.npz")["log_probabilities"].shape == (14,)
+    plain, taken_over = (
+        Records(tmp_path / "small" / "table" / f"BS09-{name}-paper.jsonl").read()[0] for name in ("CD_1", "WCD_1")
+    )
+    for name in ("hidden", "learning_rate", "variance", "schedule", "momentum"):
+        assert plain[name] == taken_over[name]
+    before = contents(tmp_path)
+    assert table.run(work) == 0
+    assert contents(tmp_path) == before, "nothing is run again"
+    other = Work(tmp_path, ("BS16",), ("CD_1",), protocol)
+    assert table.run(other, deadline=0.0) == 1, "nothing new is begun after the deadline"

@@ -1,0 +1,49 @@
+"""What the records say of a cell of the table, and whether it reaches the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainers.settings import paper
+from trainers.studies.table import Cell
+
+
+class CellResult(NamedTuple):
+    """Mean and standard deviation of the minimum KL over seeds."""
+
+    mean: float
+    deviation: float
+    seeds: int
+    record: dict[str, Any]
+    lowest: float
+    highest: float
+
+    def __str__(self) -> str:
+        return f"{nats(self.mean)} ({nats(self.deviation)})"
+
+
+def nats(kl: float) -> str:
+    """Four decimals, as the paper has them, unless they would all be zero."""
+    return f"{kl:.4f}" if kl == 0 or kl >= 5e-5 else f"{kl:.1e}"
+
+
+def result_of(folder: Path, problem: str, method: str, parameters: str) -> CellResult | None:
+    """What the seeds of a cell gave; None if it has not been run."""
+    records = Cell(problem, paper.METHODS[method], parameters).records(folder).read()
+    if not records:
+        return None
+    values = [np.inf if record["min_kl"] is None else record["min_kl"] for record in records]
+    mean, deviation = float(np.mean(values)), float(np.std(values, ddof=1))
+    return CellResult(mean, deviation, len(values), records[0], min(values), max(values))
+
+
+def reaches(result: CellResult, problem: str, method: str) -> bool:
+    """Whether a cell reproduces the paper.
+
+    A weighted method: at most the paper's mean plus two standard deviations. An unweighted one: at most twice its mean.
+    """
+    mean, deviation = paper.TABLE[problem, method]
+    return result.mean <= (mean + 2 * deviation if paper.METHODS[method].weighted else 2 * mean)

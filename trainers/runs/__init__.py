@@ -1,0 +1,1 @@
+"""One run: how it is trained, resumed and shared."""
