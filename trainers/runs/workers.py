@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_wcd import compat
+from tf_wcd import compat, replicas
 
 STRATEGIES = ("none", "mirrored", "multiworker")
 
