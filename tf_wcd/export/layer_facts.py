@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tf_wcd.export.saved_model import export_machines
-from tf_wcd.units import Labelled
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -21,7 +20,7 @@ def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> 
             "Members of an ensemble are exported one by one: `ensemble.member(i).export(path)`. "
             f"Received: an ensemble of {rbm.members_shape[0]} members"
         )
-    if isinstance(rbm.visible_unit, Labelled):
+    if rbm.visible_unit.classes:
         raise ValueError(
             "An RBM with labels is exported as a Deep Belief Network of one layer: `tf_wcd.DBN([rbm]).export(path)`. "
             f"Received: visible_type={rbm.visible_unit.name!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.units.base import Unit
+from tf_wcd.units.columns import Padded
 
 SMALLEST_MEAN = 1e-6  # the field of a state that never occurs is large and negative, but not infinite
 TOLERANCE = 1e-3  # of the sum of a group's expectations
@@ -56,6 +58,17 @@ class Potts(Unit):
         noisy = field - tf.math.log(-tf.math.log(uniform))
         drawn = tf.one_hot(tf.argmax(self._groups(noisy), axis=-1), self.columns, dtype=field.dtype)
         return tf.reshape(drawn, tf.shape(field))
+
+    def sample_columns(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        noisy = field - tf.math.log(-tf.math.log(uniform))
+        groups = tf.reshape(noisy, [field.shape[0] // self.columns, self.columns, tf.shape(field)[1]])
+        drawn = tf.one_hot(tf.argmax(groups, axis=1), self.columns, axis=1, dtype=field.dtype)
+        return tf.reshape(drawn, tf.shape(field))
+
+    def padded(self, columns: int, lanes: int) -> Padded:
+        # Fewer units than for others: what is computed for each column counts, since the rest of a draw is comparing.
+        quantum = math.lcm(self.columns, lanes)
+        return Padded(self, -(-columns // quantum) * quantum, np.arange(columns))
 
     def accepts(self, x: tf.Tensor) -> tf.Tensor:
         groups = self._groups(x)
