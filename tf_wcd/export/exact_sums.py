@@ -104,17 +104,17 @@ class ExactSumMachine(tf.Module):
 
     def _energy_of_padding(self) -> float:
         """What units without weights add to the free energy: a constant."""
-        energy = 0.0
-        for side in (self.visible, self.hidden):
-            nothing = [tf.zeros([1, columns], tf.float64) for columns in (side.width, side.columns)]
-            if side is self.hidden:
-                padded, compact = (unit.cumulant(x) for unit, x in zip((side.unit, side.compact_unit), nothing))
-                sums = [-float(exact_sum(values, self._cumulant_step)[0]) for values in (padded, compact)]
-            else:
-                padded, compact = (unit.base_energy(x) for unit, x in zip((side.unit, side.compact_unit), nothing))
-                sums = [0.0 if e is None else float(exact_sum(e, self._base_step)[0]) for e in (padded, compact)]
-            energy += sums[0] - sums[1]
-        return energy
+
+        def share(side: Layout, function: str, step: int) -> float:
+            """The sum of a function of the units, in no field or at 0, of the padding alone."""
+            sums = []
+            for unit, columns in ((side.unit, side.width), (side.compact_unit, side.columns)):
+                values = getattr(unit, function)(tf.zeros([1, columns], tf.float64))
+                sums.append(0.0 if values is None else float(exact_sum(values, step)[0]))
+            return sums[0] - sums[1]
+
+        base = share(self.visible, "base_energy", self._base_step)
+        return base - share(self.hidden, "cumulant", self._cumulant_step)
 
     @property
     def dtype(self) -> tf.DType:

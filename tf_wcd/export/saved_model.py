@@ -51,7 +51,7 @@ def export_machines(
         max_rows: the most rows in one batch.
         start: where `sample`'s chains start: means of the last RBM's visible units (labels included), ``[units]``; or
             states of them, ``[n, units]``, one of which is picked by each row's seed; or ``None`` for exact samples of
-            the model where all states can be listed (up to 2^16, those of 16 binary units), and the data's means elsewhere.
+            the model where all states can be listed (up to 2^16: 16 binary units), and the data's means elsewhere.
         data_means: means of the data of the last RBM; the middle of their range if not given.
         facts: further facts for the metadata.
         warmup: write requests that TF-Serving runs before it answers with this model.
