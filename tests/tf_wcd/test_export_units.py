@@ -48,7 +48,7 @@ class Counter(Unit):
     """A unit that counts to 2.5 in steps that are not integers."""
 
     name = "counter"
-    values = (0.0, 0.1, 2.5)
+    values = (0.0, 0.25, 2.5)
 
     def _logits(self, field):
         return field[..., None] * tf.constant(self.values, field.dtype)

@@ -59,6 +59,12 @@ def run_chain(
         first_draw: number of the first draw; a step takes two.
     """
     hidden = machine.sample_hidden(tf.transpose(first_field), source, first_draw)
+    if hidden_field is None:
+        bias = machine.chain.hidden_bias[:, None]  # read once, outside of the loop
+
+        def hidden_field(visible: tf.Tensor) -> tf.Tensor:
+            return machine.hidden_product(visible) + bias
+
     going = None
     most = steps
     if not isinstance(steps, int):

@@ -98,9 +98,9 @@ class ExactSumMachine(tf.Module):
     def _parameters(self, arrays: tuple[np.ndarray, ...], step: int, dtype: str) -> Parameters:
         kernel, visible_bias, hidden_bias = (rounded(array, step).astype(dtype) for array in arrays)
         values = kernel, np.ascontiguousarray(kernel.T), visible_bias, hidden_bias
-        variables = [tf.Variable(value, trainable=False) for value in values]
+        a, b, c, d = variables = [tf.Variable(value, trainable=False) for value in values]
         self._variables = [*self._variables, *variables]
-        return Parameters(*variables, step)
+        return Parameters(a, b, c, d, step)
 
     def _energy_of_padding(self) -> float:
         """What units without weights add to the free energy: a constant."""

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> None:
     """Writes one layer: see `RBMLayer.export`."""
-    if rbm.members:
-        raise ValueError(
-            "Members of an ensemble are exported one by one: `ensemble.member(i).export(path)`. "
-            f"Received: an ensemble of {rbm.members[0]} members"
-        )
     if rbm.visible_unit.classes:
         raise ValueError(
             "An RBM with labels is exported as a Deep Belief Network of one layer: `tf_wcd.DBN([rbm]).export(path)`. "
