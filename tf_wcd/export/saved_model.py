@@ -73,35 +73,18 @@ def export_machines(
     ['probability', 'visible']
     """
     limits = {"gibbs_steps": gibbs_steps, "max_steps": max_steps, "max_rows": max_rows}
-    steps, most_steps, most_rows = (_checked_limit(name, value) for name, value in limits.items())
+    limits = {name: _checked_limit(name, value) for name, value in limits.items()}
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
     _check_stack(machines)
-    top = machines[-1]
+    chain_start = start_of(start, data_means, machines[-1])
+    steps, most_steps, most_rows = limits.values()
     log_partition = _log_partition(machines)
-    chain_start = start_of(start, data_means, top)
     model = ServedModel(machines, steps, most_steps, most_rows, chain_start, log_partition, generative)
-    functions = model.functions()
-    signatures = {DEFAULT_SIGNATURE: functions[SIGNATURES[0].name], **functions}
-    record = {
-        "tf_wcd": __version__,
-        "tensorflow": tf.__version__,
-        "visible_units": model.machines[0].num_visible,
-        "hidden_units": [machine.num_hidden for machine in machines],
-        "visible_type": machines[0].visible.without_labels().name,
-        "hidden_type": [machine.hidden.name for machine in machines],
-        "labels": top.visible.classes,
-        "log_partition": log_partition,
-        "gibbs_steps": steps,
-        "start": chain_start.name,
-        "max_steps": most_steps,
-        "max_rows": most_rows,
-        "signatures": sorted(signatures),
-        **(facts or {}),
-    }
+    record = {**_record(machines, model), **limits, "start": chain_start.name, **(facts or {})}
     try:
-        _write(path, model, signatures, record, warmup)
+        _write(path, model, record, warmup)
     except (OSError, tf.errors.OpError) as error:
         # Half an export must not be taken for a whole one.
         shutil.rmtree(path, ignore_errors=True)
@@ -131,8 +114,25 @@ def _log_partition(machines: Sequence[Machine]) -> float | None:
     return float(exact.log_partition_of(machine).numpy())
 
 
-def _write(path: Path, model: ServedModel, signatures: dict[str, Any], record: dict[str, Any], warmup: bool) -> None:
-    tf.saved_model.save(model, str(path), signatures=signatures)
+def _record(machines: Sequence[Machine], model: ServedModel) -> dict[str, Any]:
+    """What the metadata say of the model."""
+    return {
+        "tf_wcd": __version__,
+        "tensorflow": tf.__version__,
+        "visible_units": model.machines[0].num_visible,
+        "hidden_units": [machine.num_hidden for machine in machines],
+        "visible_type": machines[0].visible.without_labels().name,
+        "hidden_type": [machine.hidden.name for machine in machines],
+        "labels": machines[-1].visible.classes,
+        "log_partition": model.log_partition,
+        "signatures": sorted([DEFAULT_SIGNATURE, *(row.name for row in model.signatures)]),
+    }
+
+
+def _write(path: Path, model: ServedModel, record: dict[str, Any], warmup: bool) -> None:
+    functions = model.functions()
+    default = SIGNATURES[0].name
+    tf.saved_model.save(model, str(path), signatures={DEFAULT_SIGNATURE: functions[default], **functions})
     _complete(path, model, record)
     extra = path / "assets.extra"
     extra.mkdir(exist_ok=True)
@@ -140,7 +140,7 @@ def _write(path: Path, model: ServedModel, signatures: dict[str, Any], record: d
     if warmup:
         state = model.example_state()
         requests = {row.name: example_inputs(row, state) for row in model.signatures}
-        write_warmup(extra, {DEFAULT_SIGNATURE: requests[SIGNATURES[0].name], **requests})
+        write_warmup(extra, {DEFAULT_SIGNATURE: requests[default], **requests})
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
