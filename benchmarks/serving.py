@@ -23,7 +23,7 @@ import tf_wcd
 from benchmarks.timing import interleaved, limit_row, row, seconds
 from tf_wcd.export.chains import run_chain
 from tf_wcd.export.exact_sums import ExactSumMachine
-from tf_wcd.random import row_keys, uniform
+from tf_wcd.random import Source, batch_source, column_source, row_keys
 
 VISIBLE, HIDDEN = 784, 500
 STEPS = 100
@@ -39,36 +39,31 @@ def model(visible: int = VISIBLE, hidden: int = HIDDEN) -> tf_wcd.RBMLayer:
     return rbm
 
 
-class _OneKey(ExactSumMachine):
-    """The same machine with one key for all rows."""
-
-    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
-        return uniform(keys[0], tf.cast(draw, tf.uint32), [field.shape[0], tf.shape(field)[1]])
+def one_key(keys: tf.Tensor) -> Source:
+    """Numbers from one key for all rows."""
+    return batch_source(keys[0])
 
 
-class _Philox(ExactSumMachine):
-    """The same machine with TensorFlow's own generator, one seed for all rows."""
-
-    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
-        return tf.random.stateless_uniform(tf.shape(field), tf.stack([tf.cast(draw, tf.int32), 7]))
+def philox(keys: tf.Tensor) -> Source:
+    """Numbers of TensorFlow's generator, from one seed for all rows."""
+    return lambda draw, field: tf.random.stateless_uniform(tf.shape(field), tf.stack([tf.cast(draw, tf.int32), 7]))
 
 
 def gibbs_steps(rows: int = 100, steps: int = STEPS) -> list[dict[str, Any]]:
     """A Gibbs step as it is served, against one with a single key."""
-    rbm = model()
+    machine = ExactSumMachine(model().machine())
     seeds = tf.range(rows, dtype=tf.int64)
+    field = tf.zeros([rows, machine.hidden.width])
 
-    def case(kind: type[ExactSumMachine]) -> tuple[Callable[[], Any], float]:
-        machine = kind(rbm.machine())
-        field = tf.zeros([rows, machine.chain.kernel.shape[1]])
-        run = tf.function(lambda keys: run_chain(machine, field, steps, keys).visible, autograph=False)
+    def case(source: Callable[[tf.Tensor], Source]) -> tuple[Callable[[], Any], float]:
+        run = tf.function(lambda keys: run_chain(machine, field, steps, source(keys)).visible, autograph=False)
         return lambda: run(row_keys(seeds)).numpy(), steps
 
-    times = interleaved({kind: case(kind) for kind in (ExactSumMachine, _OneKey, _Philox)})
+    times = interleaved({source: case(source) for source in (column_source, one_key, philox)})
     work = f"one Gibbs step, {rows} rows, {VISIBLE} x {HIDDEN}, a seed for each row"
     return [
-        row(work, times[ExactSumMachine], "one key for all rows", times[_OneKey], 1.5, at_most=True),
-        row(work, times[ExactSumMachine], "TensorFlow's generator, one seed", times[_Philox], 1.5, at_most=True),
+        row(work, times[column_source], "one key for all rows", times[one_key], 1.5, at_most=True),
+        row(work, times[column_source], "TensorFlow's generator, one seed", times[philox], 1.5, at_most=True),
     ]
 
 

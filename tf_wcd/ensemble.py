@@ -108,6 +108,15 @@ class RBMEnsemble(ContrastiveModel):
             rbm.phase_variables.start({name: value[index] for name, value in self.chain_states().items()})
         return rbm
 
+    def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
+        """Refuses: one model is served at a time."""
+        if format != "tf_saved_model":
+            return super().export(filepath, format=format, **kwargs)
+        raise ValueError(
+            "Members of an ensemble are exported one by one: `ensemble.member(i).export(path)`. "
+            f"Received: an ensemble of {self.count} members"
+        )
+
     def _parameters(self) -> list[keras.Variable]:
         """All weights but the chains, which replicas may have divided among themselves."""
         chains = {id(variable) for variable in self.chain_variables.values()}

@@ -135,15 +135,15 @@ class RBMLayer(ContrastiveModel):
         | `log_prob`, where log Z is exact | `visible` | `log_prob` |
 
         Every input and output has one row for each request, and a row's answer depends on that row alone: with the same
-        seed it is the same, bit for bit, in any batch and on any replica. `probability` is that of the upper state; for
-        Gaussian units it is the mean.
+        seed it is the same, bit for bit, in any batch and on any replica. `probability` is that of the upper state; of
+        units without two states it is the mean.
 
         Args:
             filepath: folder to write; it must not exist, or be empty.
             format: `"tf_saved_model"` as described here; Keras' other formats hold the layer's call alone.
             **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, where these chains start: means
                 ``[visible units]`` to draw the units with, or states ``[n, visible units]``, one of which is picked by
-                each seed (if not given: exact samples of a model of up to 16 binary visible units, and the means of the
+                each seed (if not given: exact samples of a model of up to 2^16 visible states, and the means of the
                 last `fit`'s data for larger ones); ``max_steps`` (10000), the most steps that a request may ask for;
                 ``max_rows`` (10000), the most rows in a batch; ``warmup`` (True), whether to include requests that warm
                 a server up.

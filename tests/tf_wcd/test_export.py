@@ -142,7 +142,7 @@ def test_energies_and_codes(pair, served_pair):
     np.testing.assert_allclose(
         served["encode"](visible=x)["hidden"], hidden_mean(parameters, x.astype("float64"), pair[1]), atol=2e-5
     )
-    wide = tf_wcd.evaluation.exact.free_energies(tf_wcd.evaluation.exact.as_float64(rbm.machine()), x.astype("float64"))
+    wide = tf_wcd.evaluation.exact.free_energies(rbm.machine().cast("float64"), x.astype("float64"))
     np.testing.assert_allclose(served["free_energy"](visible=x)["free_energy"], wide, atol=2e-4)
     np.testing.assert_allclose(served["log_prob"](visible=x)["log_prob"], tf_wcd.evaluation.log_prob(rbm, x), atol=2e-4)
 

@@ -113,11 +113,11 @@ def test_states_with_labels(tmp_path):
 @pytest.mark.parametrize(
     ("model", "start", "message"),
     [
-        (frozen_rbm, [[1, -1, 0.5, 1, 1]], r"-1 or 1 .*Received: 0.5"),
+        (frozen_rbm, [[1, -1, 0.5, 1, 1]], r"-1 or 1\. Received: 0.5 at \[0, 2\]"),
         (frozen_rbm, np.zeros([0, 5]), r"Received: shape \(0, 5\)"),
         (frozen_rbm, np.ones([2, 4]), r"Received: shape \(2, 4\)"),
         (frozen_rbm, [[1, -1, np.nan, 1, 1]], "finite"),
-        (labelled, [[0, 1, 1, 0], [0, 1, 1, 1]], r"one-hot. Received: \[1.0, 1.0\] in row 1"),
+        (labelled, [[0, 1, 1, 0], [0, 1, 1, 1]], r"the sum 1 in each group of 2 columns.*Received: 1.0 at \[1, 2\]"),
     ],
 )
 def test_states_that_cannot_be_started_from(model, start, message, tmp_path):

@@ -290,14 +290,14 @@ class DBN(Stack):
         (`tf_wcd.evaluation.variational_bound` is a lower bound on log-probabilities).
 
         A row's answer depends on that row alone: with the same seed it is the same, bit for bit, in any batch and on
-        any replica. `probability` is that of the upper state given the layer above; for Gaussian units it is the mean.
+        any replica. `probability` is that of the upper state given the layer above; of other units the mean.
 
         Args:
             filepath: folder to write; it must not exist, or be empty.
             format: `"tf_saved_model"` as described here; Keras' other formats hold the model's call alone.
             **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, means of the top RBM's visible
                 units, labels included, that these chains start from, or states of them, one of which is picked by each
-                seed (if not given: exact samples of a top RBM of up to 16 binary visible units, and the means of what
+                seed (if not given: exact samples of a top RBM of up to 2^16 visible states, and the means of what
                 it was trained on for larger ones); ``max_steps`` (10000), the most steps that a request may ask for;
                 ``max_rows`` (10000), the most rows in a batch; ``warmup`` (True), whether to include requests that warm
                 a server up.

@@ -5,47 +5,38 @@ number of rows, of threads, and on the library. A client would get other samples
 term of a sum is a multiple of a power of two, coarse enough for all partial sums to fit into the mantissa: no sum is
 ever rounded, and any order gives the same bits. The parameters are rounded to such multiples once, when exported.
 
-Functions of single elements have another trap: vectorised code computes the last few elements of an array in another
-way. So the units are filled up to a multiple of `LANES`, with units that have no weights.
+Functions of single elements are dealt with by `tf_wcd.export.layout`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.export.filled_labels import FilledLabels
+from tf_wcd.export.layout import LANES, Layout, single
+from tf_wcd.export.steps import exact_sum, rounded, snap, step_for
 from tf_wcd.machine import Machine
-from tf_wcd.random import column_uniform, row_uniform
-from tf_wcd.units import Labelled, Unit
-from tf_wcd.units.labelled import number_of_labels
+from tf_wcd.random import Source
 
-LANES = 16
 # The coarsest steps of the parameters that single precision may have; chains of models with larger weights run in
 # double.
 COARSEST = -14
-# Steps of the visible states in the products that take real values, and their largest magnitude.
-BINARY_STEP, BINARY_LIMIT = -24, 1.0
-REAL_STEP, REAL_LIMIT = -16, 1024.0
-BASE_ENERGY_STEP = -24
 # Steps of the weights of labels, and of expectations weighted with them.
 LABEL_STEP = -40
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """Kernel and biases of one type, all multiples of ``2**step``.
+    """Padded kernel and biases of one type, all multiples of ``2**step``.
 
     The kernel is kept both ways round: products with few rows spend most of their time on a kernel that has to be
-    turned. For the same reason the states of chains are columns, ``[units, rows]``.
+    transposed.
     """
 
     kernel: tf.Variable
-    turned_kernel: tf.Variable
+    transposed_kernel: tf.Variable
     visible_bias: tf.Variable
     hidden_bias: tf.Variable
     step: int
@@ -56,190 +47,154 @@ class Parameters:
 
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
         """b + h W of rows of states."""
-        return tf.matmul(hidden, self.turned_kernel) + self.visible_bias
-
-    def hidden_columns(self, visible: tf.Tensor) -> tf.Tensor:
-        """W x of columns of states."""
-        return tf.matmul(self.turned_kernel, visible)
-
-    def visible_columns(self, hidden: tf.Tensor) -> tf.Tensor:
-        """b + h W of columns of states."""
-        return tf.matmul(self.kernel, hidden) + self.visible_bias[:, None]
+        return tf.matmul(hidden, self.transposed_kernel) + self.visible_bias
 
 
 class ExactSumMachine(tf.Module):
     """One RBM, as a part of a SavedModel.
 
+    The methods that Gibbs sampling needs (``hidden_field``, ``visible_field``, ``sample_hidden``, ``sample_visible``)
+    take transposed states, ``[width, rows]``, in the chain's type: so products with few rows are quickest. The others
+    take rows.
+
+    Args:
+        machine: the RBM, of any unit types.
+
     Attributes:
-        num_visible, num_hidden: numbers of units, without those that fill up and without labels.
-        labels: number of labels beside the visible units. They are columns of their own behind them, filled up too.
-        unit_name: kind of the visible units.
-        real: whether the visible units are real-valued.
-        limit: largest magnitude of a visible state.
+        classes: how many of the last visible columns are a label.
+        num_visible: visible columns without the label.
+        visible, hidden: the layouts of the two sides.
         wide: the parameters in double precision, for visible states that may be anything in the units' range.
         chain: the parameters that chains run with: in single precision where that is fine enough.
     """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
-        self.labels = number_of_labels(machine.visible)
-        self.num_visible, self.num_hidden = machine.num_visible - self.labels, machine.num_hidden
-        self.visible, self.hidden = self._filled_up(machine.visible), machine.hidden
-        self.unit_name = machine.visible.base if isinstance(machine.visible, Labelled) else machine.visible.name
-        self.real = self.visible.values is None
-        self.limit = REAL_LIMIT if self.real else BINARY_LIMIT
-        self._state_step = REAL_STEP if self.real else BINARY_STEP
-        kernel, visible_bias, hidden_bias = (
-            np.asarray(value, "float64") for value in (machine.kernel, machine.visible_bias, machine.hidden_bias)
-        )
-        arrays = (kernel, visible_bias, hidden_bias)
-        if kernel.ndim != 2:
-            raise ValueError(f"One RBM can be exported at a time. Received: a kernel of the shape {kernel.shape}")
-        if not all(np.isfinite(array).all() for array in arrays):
-            raise ValueError("The parameters of a model to export must be finite. Received: NaN or infinite values")
+        if machine.members:
+            raise ValueError(f"One RBM can be exported at a time. Received: a kernel of shape {machine.kernel.shape}")
+        self.classes = machine.visible.classes
+        self.num_visible, self.num_hidden = machine.num_visible - self.classes, machine.num_hidden
+        arrays = _arrays(machine)
+        self.visible = Layout(machine.visible, machine.num_visible)
+        self.hidden = Layout(machine.hidden, machine.num_hidden)
+        kernel = self.hidden.padded_array(self.visible.padded_array(arrays[0].T).T)
+        biases = self.visible.padded_array(arrays[1]), self.hidden.padded_array(arrays[2])
         magnitudes = np.abs(kernel)
-        hidden_bound = (np.abs(hidden_bias) + self.limit * magnitudes.sum(0)).max()
-        visible_bound = (np.abs(visible_bias) + magnitudes.sum(1)).max()
-        largest = max(hidden_bound, visible_bound, self.limit * np.abs(visible_bias).sum())
-        self.wide = self._parameters(arrays, _step(largest, 53 + self._state_step), "float64")
-        narrow = _step(max(hidden_bound, visible_bound), 24)
-        fits = not self.real and narrow <= COARSEST and machine.kernel.dtype != tf.float64
-        self.chain = self._parameters(arrays, narrow, "float32") if fits else self.wide
-        self._cumulant_step = _step(self.num_hidden * (hidden_bound + 1), 53)
+        hidden_bounds = np.abs(biases[1]) + self.visible.limits @ magnitudes
+        visible_bounds = np.abs(biases[0]) + magnitudes @ self.hidden.limits
+        energy_bound = self.visible.limits @ np.abs(biases[0])
+        upward = step_for(max(hidden_bounds.max(), energy_bound), 53 + self.visible.step)
+        downward = step_for(visible_bounds.max(), 53 + (0 if self.hidden.whole else self.hidden.step))
+        self._variables: list[tf.Variable] = []  # a SavedModel holds what attributes lead to
+        self.wide = self._parameters((kernel, *biases), max(upward, downward), "float64")
+        narrow = step_for(max(hidden_bounds.max(), visible_bounds.max()), 24)
+        whole = self.visible.whole and self.hidden.whole
+        fits = whole and narrow <= COARSEST and machine.kernel.dtype != tf.float64
+        self.chain = self._parameters((kernel, *biases), narrow, "float32") if fits else self.wide
+        self._cumulant_step = step_for(self.hidden.cumulant_bound(hidden_bounds), 53)
+        self._base_step = step_for(self.visible.base_energy_bound(), 53)
+        self._padding_energy = self._energy_of_padding()
 
     def _parameters(self, arrays: tuple[np.ndarray, ...], step: int, dtype: str) -> Parameters:
-        columns = _fill(self.num_hidden)
-        rounded = [_whole_steps(array, step).astype(dtype) for array in arrays]
-        kernel = self.laid_out(np.pad(rounded[0], [[0, 0], [0, columns]]))
-        values = kernel, kernel.T, self.laid_out(rounded[1]), np.pad(rounded[2], [0, columns])
-        variables = [tf.Variable(value, trainable=False) for value in values]
-        self._keep = [*getattr(self, "_keep", []), *variables]  # a SavedModel holds what attributes lead to
-        return Parameters(variables[0], variables[1], variables[2], variables[3], step)
+        kernel, visible_bias, hidden_bias = (rounded(array, step).astype(dtype) for array in arrays)
+        values = kernel, np.ascontiguousarray(kernel.T), visible_bias, hidden_bias
+        a, b, c, d = variables = [tf.Variable(value, trainable=False) for value in values]
+        self._variables = [*self._variables, *variables]
+        return Parameters(a, b, c, d, step)
+
+    def _energy_of_padding(self) -> float:
+        """What units without weights add to the free energy: a constant."""
+
+        def share(side: Layout, function: str, step: int) -> float:
+            """The sum of a function of the units, in no field or at 0, of the padding alone."""
+            sums = []
+            for unit, columns in ((side.unit, side.width), (side.compact_unit, side.columns)):
+                values = getattr(unit, function)(tf.zeros([1, columns], tf.float64))
+                sums.append(0.0 if values is None else float(exact_sum(values, step)[0]))
+            return sums[0] - sums[1]
+
+        base = share(self.visible, "base_energy", self._base_step)
+        return base - share(self.hidden, "cumulant", self._cumulant_step)
 
     @property
     def dtype(self) -> tf.DType:
         """The type that chains run in."""
         return self.chain.kernel.dtype
 
-    @property
-    def own_width(self) -> int:
-        """Columns of the visible units with those that fill them up, labels aside."""
-        return self.num_visible + _fill(self.num_visible)
+    # Chains, of transposed states
 
-    def laid_out(self, values: np.ndarray, filler: float = 0.0) -> np.ndarray:
-        """What belongs to the visible units and labels, along the first axis, with the units that fill up."""
-        parts = [values[: self.num_visible], values[self.num_visible :]] if self.labels else [values]
-        rest = [[0, 0]] * (values.ndim - 1)
-        return np.concatenate([np.pad(p, [[0, _fill(len(p))], *rest], constant_values=filler) for p in parts])
+    def hidden_product(self, visible: tf.Tensor) -> tf.Tensor:
+        """W x."""
+        return tf.matmul(self.chain.transposed_kernel, self.visible.in_steps(visible))
 
-    def _filled_up(self, unit: Unit) -> Any:
-        """The unit type with its parameters for the units that fill up."""
-        if isinstance(unit, Labelled):
-            return FilledLabels(unit, self.own_width, self.labels + _fill(self.labels))
-        log_variance = getattr(unit, "_log_variance", None)
-        return unit if log_variance is None else unit.bind({"log_variance": self.laid_out(np.asarray(log_variance))})
+    def hidden_field(self, visible: tf.Tensor) -> tf.Tensor:
+        """c + W x."""
+        return self.hidden_product(visible) + self.chain.hidden_bias[:, None]
 
-    # States and fields of chains, filled up with units without weights
+    def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
+        """b + h W."""
+        return tf.matmul(self.chain.kernel, self.hidden.in_steps(hidden)) + self.chain.visible_bias[:, None]
+
+    def sample_hidden(self, field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        return self.hidden.sample_columns(field, source(draw, field))
+
+    def sample_visible(self, field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        return self.visible.sample_columns(field, source(draw, field))
+
+    # Data, as rows
 
     def states(self, visible: tf.Tensor) -> tf.Tensor:
-        """Visible states of requests without labels, filled up, in double precision and in whole steps."""
-        wide = tf.pad(tf.cast(visible, tf.float64), [[0, 0], [0, _fill(self.num_visible)]])
-        return _snap(wide, self._state_step)
+        """Compact rows, with or without labels, as padded rows in double precision and whole steps."""
+        return snap(self.visible.pad(tf.cast(visible, tf.float64)), self.visible.step)
 
-    def in_steps(self, values: np.ndarray) -> np.ndarray:
-        """States to start from, in whole steps and within the limit."""
-        return _whole_steps(np.clip(values, -self.limit, self.limit), self._state_step)
+    def start_field(self, states: tf.Tensor) -> tf.Tensor:
+        """c + W x of `states`, in the chain's type and steps, so that a chain adds its terms without rounding."""
+        field = self.wide.hidden_field(states)
+        return field if self.chain is self.wide else tf.cast(snap(field, self.chain.step), self.dtype)
 
-    def start_field(self, visible: tf.Tensor) -> tf.Tensor:
-        """c + W x, for `states` that need not be those of units, as the chain's type."""
-        return self.chain_field(self.wide.hidden_field(visible))
+    def expected_hidden(self, states: tf.Tensor) -> tf.Tensor:
+        """E[h | x], compact rows in double precision. Labels are summed over: sum_y P(y | x) E[h | x, y]."""
+        field = self.wide.hidden_field(states)
+        if not self.classes:
+            return self.hidden.compact(self.hidden.mean(field))
+        labels = self.visible.positions[self.num_visible :]
+        fields = field[:, None, :] + tf.gather(self.wide.kernel, labels)
+        logits = exact_sum(self.hidden.cumulant(fields), self._cumulant_step) + tf.gather(
+            self.wide.visible_bias, labels
+        )
+        shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)
+        shifted = tf.pad(shifted, [[0, 0], [0, -self.classes % LANES]], constant_values=-np.inf)
+        weights = snap(tf.exp(shifted), LABEL_STEP)
+        weights /= tf.reduce_sum(weights, axis=-1, keepdims=True)
+        expected = weights[:, : self.classes, None] * self.hidden.mean(fields)
+        return self.hidden.compact(tf.reduce_sum(snap(expected, LABEL_STEP), axis=1))
 
-    def chain_field(self, field: tf.Tensor) -> tf.Tensor:
-        """A field in the chain's type and steps, so that the terms of a chain can still be added without rounding."""
-        return field if self.chain is self.wide else tf.cast(_snap(field, self.chain.step), self.dtype)
+    def free_energy(self, states: tf.Tensor) -> tf.Tensor:
+        """F(x) of `states`, float64 ``[rows]``."""
+        energy = -tf.matmul(states, self.wide.visible_bias[:, None])[:, 0] - self._padding_energy
+        base = self.visible.base_energy(states)
+        if base is not None:
+            energy += exact_sum(base, self._base_step)
+        return energy - exact_sum(self.hidden.cumulant(self.wide.hidden_field(states)), self._cumulant_step)
 
-    def sample_hidden(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor | int) -> tf.Tensor:
-        return self.hidden.sample(field, self._uniform(keys, draw, field))
+    # Answers: float32, compact and without labels
 
-    def sample_visible(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor | int) -> tf.Tensor:
-        drawn = self.visible.sample(field, self._uniform(keys, draw, field))
-        return tf.clip_by_value(_snap(drawn, REAL_STEP), -REAL_LIMIT, REAL_LIMIT) if self.real else drawn
-
-    def sample_hidden_columns(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-        return self.hidden.sample(field, self._uniform_columns(keys, draw, field))
-
-    def sample_visible_columns(self, field: tf.Tensor, keys: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-        if self.real:  # these units have parameters of their own, along rows
-            return tf.transpose(self.sample_visible(tf.transpose(field), keys, draw))
-        uniform = self._uniform_columns(keys, draw, field)
-        return self.visible.sample(field, uniform, axis=0) if self.labels else self.visible.sample(field, uniform)
-
-    def _uniform_columns(self, keys: tf.Tensor, draw: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
-        return tf.cast(column_uniform(keys, draw, field.shape[0]), field.dtype)
-
-    def _uniform(self, keys: tf.Tensor, draw: tf.Tensor | int, field: tf.Tensor) -> tf.Tensor:
-        return tf.cast(row_uniform(keys, draw, field.shape[-1]), field.dtype)
-
-    # What is answered: float32, without the units that fill up
+    def answer(self, visible: tf.Tensor) -> tf.Tensor:
+        """Visible states of compact rows."""
+        return single(visible[:, : self.num_visible])
 
     def probability(self, visible_field: tf.Tensor) -> tf.Tensor:
-        """P(a unit is in its upper state), or the mean of a real-valued unit."""
-        if self.real:
-            return self.trimmed(self.visible.mean(visible_field))
-        # Beyond 80 the answer is 0 or 1 in single precision, but for numbers too small to be treated alike everywhere.
-        return self.upper_share(self.trimmed(self.visible.mean(tf.clip_by_value(visible_field, -80.0, 80.0))))
-
-    def upper_share(self, mean: tf.Tensor) -> tf.Tensor:
-        """P(a unit is in its upper state) from its mean; the mean itself for a real-valued unit."""
-        if self.visible.values is None:
-            return mean
-        low, high = self.visible.values
-        return (mean - low) * (1.0 / (high - low))
-
-    def trimmed(self, visible: tf.Tensor) -> tf.Tensor:
-        return tf.cast(visible, tf.float32)[:, : self.num_visible]
-
-    def expected_hidden(self, visible: tf.Tensor) -> tf.Tensor:
-        """E[h | x] for `states`, filled up, in double precision. Labels are summed over: sum_y P(y | x) E[h | x, y]."""
-        if not self.labels:
-            return self.hidden.mean(self.wide.hidden_field(visible))
-        rows = slice(self.own_width, self.own_width + self.labels)
-        without = tf.matmul(visible, self.wide.kernel[: self.own_width]) + self.wide.hidden_bias
-        fields = without[:, None, :] + self.wide.kernel[rows]
-        cumulants = _snap(self.hidden.cumulant(fields)[:, :, : self.num_hidden], self._cumulant_step)
-        logits = tf.reduce_sum(cumulants, axis=-1) + self.wide.visible_bias[rows]
-        shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)
-        filled = tf.pad(shifted, [[0, 0], [0, _fill(self.labels)]], constant_values=-np.inf)
-        weights = _snap(tf.exp(filled), LABEL_STEP)
-        weights /= tf.reduce_sum(weights, axis=-1, keepdims=True)
-        expected = weights[:, : self.labels, None] * self.hidden.mean(fields)
-        return tf.reduce_sum(_snap(expected, LABEL_STEP), axis=1)
-
-    def free_energy(self, visible: tf.Tensor) -> tf.Tensor:
-        """F(x) for `states`, float64 ``[rows]``."""
-        cumulants = self.hidden.cumulant(self.wide.hidden_field(visible))[:, : self.num_hidden]
-        energy = -tf.matmul(visible, self.wide.visible_bias[:, None])[:, 0]
-        base = self.visible.base_energy(visible)
-        if base is not None:
-            energy += tf.reduce_sum(_snap(base, BASE_ENERGY_STEP), axis=-1)
-        return energy - tf.reduce_sum(_snap(cumulants, self._cumulant_step), axis=-1)
+        """P(a unit is in its upper state), or the mean of a unit that has not two values, in a field of padded rows."""
+        mean = self.visible.mean(tf.cast(visible_field, tf.float64))
+        return self.answer(self.visible.compact(self.visible.unit.upper_share(mean)))
 
 
-def _step(bound: float, bits: int) -> int:
-    """The smallest exponent e such that sums up to ``bound`` of multiples of ``2**e`` have at most so many bits."""
-    # A half more for what the rounding of the terms themselves, and of fields that are added, may contribute.
-    return math.ceil(math.log2(max(1.5 * bound, 1e-3))) - bits
-
-
-def _whole_steps(values: np.ndarray, step: int) -> np.ndarray:
-    """`_snap` of an array."""
-    return np.ldexp(np.rint(np.ldexp(values, -step)), step)
-
-
-def _snap(values: tf.Tensor, step: int) -> tf.Tensor:
-    """The nearest multiples of ``2**step``."""
-    return tf.round(values * 2.0**-step) * 2.0**step
-
-
-def _fill(units: int) -> int:
-    return -units % LANES
+def _arrays(machine: Machine) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kernel and biases in float64, all finite."""
+    arrays = tuple(
+        np.asarray(value, "float64") for value in (machine.kernel, machine.visible_bias, machine.hidden_bias)
+    )
+    parameters = [np.asarray(v) for unit in (machine.visible, machine.hidden) for v in unit.parameters.values()]
+    if not all(np.isfinite(array).all() for array in (*arrays, *parameters)):
+        raise ValueError("The parameters of a model to export must be finite. Received: NaN or infinite values")
+    return arrays[0], arrays[1], arrays[2]

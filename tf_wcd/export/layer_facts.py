@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tf_wcd.export.saved_model import export_machines
-from tf_wcd.units import Labelled
+from tf_wcd.negative_phases import name_of
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> None:
     """Writes one layer: see `RBMLayer.export`."""
-    if rbm.members_shape:
-        raise ValueError(
-            "Members of an ensemble are exported one by one: `ensemble.member(i).export(path)`. "
-            f"Received: an ensemble of {rbm.members_shape[0]} members"
-        )
-    if isinstance(rbm.visible_unit, Labelled):
+    if rbm.visible_unit.classes:
         raise ValueError(
             "An RBM with labels is exported as a Deep Belief Network of one layer: `tf_wcd.DBN([rbm]).export(path)`. "
             f"Received: visible_type={rbm.visible_unit.name!r}"
@@ -48,7 +43,8 @@ def export_dbn(dbn: DBN, path: Any, start: Any = None, **kwargs: Any) -> None:
 def known_means(rbm: RBMLayer) -> np.ndarray | None:
     """Means of the data as far as the layer remembers them, or of its persistent chains; ``None`` without either."""
     if rbm.data_means is not None:
-        return np.clip(rbm.data_means, *rbm.visible_unit.data_range)
+        known = rbm.visible_unit.describe_columns(rbm.num_visible)
+        return np.clip(rbm.data_means, known.low, known.high)
     if "visible" in rbm.chain_variables:
         return np.asarray(rbm.chain_variables["visible"], "float64").mean(0)
     return None
@@ -57,8 +53,10 @@ def known_means(rbm: RBMLayer) -> np.ndarray | None:
 def training_summary(rbm: RBMLayer) -> dict[str, Any]:
     """How the layer was trained, as far as it knows, for the metadata."""
     phase = rbm.negative_phase
-    # The phase's own steps: the layer's argument says nothing where the phase was passed as an object.
-    summary: dict[str, Any] = {"negative_phase": phase.name, "gibbs_steps": getattr(phase, "gibbs_steps", None)}
+    # The steps of the phase: the layer's argument says nothing where the phase was passed as an object.
+    steps = getattr(phase.source, "gibbs_steps", None)
+    name = name_of(phase) or type(phase).__name__
+    summary: dict[str, Any] = {"negative_phase": name, "gibbs_steps": steps}
     optimizer = getattr(rbm, "optimizer", None)
     if optimizer is not None:
         summary |= {"optimizer": optimizer.name, "updates": int(optimizer.iterations.numpy())}

@@ -15,16 +15,16 @@ from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tf_wcd.arguments import check_integer
+from tf_wcd.enumeration import MAX_UNITS, smaller_side
 from tf_wcd.evaluation import exact
-from tf_wcd.export.signatures import ServedModel
+from tf_wcd.export.served_model import ServedModel
 from tf_wcd.export.starts import start_of
+from tf_wcd.export.table import DEFAULT_SIGNATURE, SIGNATURES, example_inputs
 from tf_wcd.export.warmup import write_warmup
 from tf_wcd.machine import Machine
-from tf_wcd.units.labelled import number_of_labels
 from tf_wcd.version import __version__
 
 FACTS = "tf_wcd.json"
-DEFAULT_SIGNATURE = "serving_default"
 MOST = 2**31 - 2  # of steps and rows, which the graph counts in 32 bits
 
 
@@ -51,7 +51,7 @@ def export_machines(
         max_rows: the most rows in one batch.
         start: where `sample`'s chains start: means of the last RBM's visible units (labels included), ``[units]``; or
             states of them, ``[n, units]``, one of which is picked by each row's seed; or ``None`` for exact samples of
-            the model where all states can be listed (up to 16 binary units), and the data's means elsewhere.
+            the model where all states can be listed (up to 2^16: 16 binary units), and the data's means elsewhere.
         data_means: means of the data of the last RBM; the middle of their range if not given.
         facts: further facts for the metadata.
         warmup: write requests that TF-Serving runs before it answers with this model.
@@ -72,60 +72,75 @@ def export_machines(
     >>> sorted(served(seed=tf.constant([1, 2], tf.int64)))
     ['probability', 'visible']
     """
-    for name, value in (("gibbs_steps", gibbs_steps), ("max_steps", max_steps), ("max_rows", max_rows)):
-        if check_integer(name, value) > MOST:
-            raise ValueError(f"`{name}` must be at most {MOST}. Received: {name}={value!r}")
+    limits = {"gibbs_steps": gibbs_steps, "max_steps": max_steps, "max_rows": max_rows}
+    limits = {name: _checked_limit(name, value) for name, value in limits.items()}
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
-    for lower, upper in itertools.pairwise(machines):
-        if lower.num_hidden != upper.num_visible - number_of_labels(upper.visible):
-            raise ValueError(
-                "Each RBM must have as many visible units as the one below it has hidden units. "
-                f"Received: {lower.num_hidden} hidden units below {upper.num_visible} visible units"
-            )
-    labels = number_of_labels(machines[-1].visible)
-    log_partition = None
-    if len(machines) == 1 and not labels and exact.smaller_side(machines[0])[1] <= exact.MAX_UNITS:
-        log_partition = float(exact.log_partition_of(machines[0]).numpy())
+    _check_stack(machines)
     chain_start = start_of(start, data_means, machines[-1])
-    model = ServedModel(
-        machines, int(gibbs_steps), int(max_steps), int(max_rows), chain_start, log_partition, generative
-    )
-    functions = model.functions()
-    signatures = {DEFAULT_SIGNATURE: functions["sample"], **functions}
-    record = {
-        "tf_wcd": __version__,
-        "tensorflow": tf.__version__,
-        "visible_units": model.machines[0].num_visible,
-        "hidden_units": [machine.num_hidden for machine in machines],
-        "visible_type": model.machines[0].unit_name,
-        "hidden_type": [machine.hidden.name for machine in machines],
-        "labels": labels,
-        "log_partition": log_partition,
-        "gibbs_steps": int(gibbs_steps),
-        "start": chain_start.name,
-        "max_steps": int(max_steps),
-        "max_rows": int(max_rows),
-        "signatures": sorted(signatures),
-        **(facts or {}),
-    }
+    steps, most_steps, most_rows = limits.values()
+    log_partition = _log_partition(machines)
+    model = ServedModel(machines, steps, most_steps, most_rows, chain_start, log_partition, generative)
+    record = {**_record(machines, model), **limits, "start": chain_start.name, **(facts or {})}
     try:
-        _write(path, model, signatures, record, warmup)
+        _write(path, model, record, warmup)
     except (OSError, tf.errors.OpError) as error:
         # Half an export must not be taken for a whole one.
         shutil.rmtree(path, ignore_errors=True)
         raise OSError(f"The export to {path} could not be written, and nothing of it was kept ({error})") from error
 
 
-def _write(path: Path, model: ServedModel, signatures: dict[str, Any], record: dict[str, Any], warmup: bool) -> None:
-    tf.saved_model.save(model, str(path), signatures=signatures)
+def _checked_limit(name: str, value: Any) -> int:
+    if check_integer(name, value) > MOST:
+        raise ValueError(f"`{name}` must be at most {MOST}. Received: {name}={value!r}")
+    return int(value)
+
+
+def _check_stack(machines: Sequence[Machine]) -> None:
+    for lower, upper in itertools.pairwise(machines):
+        if lower.num_hidden != upper.num_visible - upper.visible.classes:
+            raise ValueError(
+                "Each RBM must have as many visible units as the one below it has hidden units. "
+                f"Received: {lower.num_hidden} hidden units below {upper.num_visible} visible units"
+            )
+
+
+def _log_partition(machines: Sequence[Machine]) -> float | None:
+    """log Z of one RBM without labels, where it can be enumerated."""
+    machine = machines[0]
+    if len(machines) > 1 or machine.visible.classes or smaller_side(machine).bits > MAX_UNITS:
+        return None
+    return float(exact.log_partition_of(machine).numpy())
+
+
+def _record(machines: Sequence[Machine], model: ServedModel) -> dict[str, Any]:
+    """What the metadata say of the model."""
+    return {
+        "tf_wcd": __version__,
+        "tensorflow": tf.__version__,
+        "visible_units": model.machines[0].num_visible,
+        "hidden_units": [machine.num_hidden for machine in machines],
+        "visible_type": machines[0].visible.without_labels().name,
+        "hidden_type": [machine.hidden.name for machine in machines],
+        "labels": machines[-1].visible.classes,
+        "log_partition": model.log_partition,
+        "signatures": sorted([DEFAULT_SIGNATURE, *(row.name for row in model.signatures)]),
+    }
+
+
+def _write(path: Path, model: ServedModel, record: dict[str, Any], warmup: bool) -> None:
+    functions = model.functions()
+    default = SIGNATURES[0].name
+    tf.saved_model.save(model, str(path), signatures={DEFAULT_SIGNATURE: functions[default], **functions})
     _complete(path, model, record)
     extra = path / "assets.extra"
     extra.mkdir(exist_ok=True)
     (extra / FACTS).write_text(json.dumps(record, indent=1) + "\n")
     if warmup:
-        write_warmup(extra, _warmup_requests(model, signatures))
+        state = model.example_state()
+        requests = {row.name: example_inputs(row, state) for row in model.signatures}
+        write_warmup(extra, {DEFAULT_SIGNATURE: requests[default], **requests})
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
@@ -142,7 +157,7 @@ def _complete(path: Path, model: ServedModel, record: dict[str, Any]) -> None:
     file = path / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     (graph,) = saved.meta_graphs
-    shapes = model.input_shapes()
+    shapes = {a.name: a.shape(model.widths) for row in model.signatures for a in row.inputs}
     for signature in graph.signature_def.values():
         for name, info in signature.inputs.items():
             info.tensor_shape.Clear()
@@ -150,18 +165,3 @@ def _complete(path: Path, model: ServedModel, record: dict[str, Any]) -> None:
                 info.tensor_shape.dim.add(size=size)
     graph.meta_info_def.any_info.Pack(wrappers_pb2.StringValue(value=json.dumps(record)))
     file.write_bytes(saved.SerializeToString(deterministic=True))
-
-
-def _warmup_requests(model: ServedModel, signatures: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
-    machine = model.machines[0]
-    state = np.full([1, machine.num_visible], (machine.visible.values or (0.0,))[0], "float32")
-    values = {
-        "visible": state,
-        "mask": np.zeros_like(state),
-        "seed": np.zeros([1], "int64"),
-        "steps": np.ones([1], "int32"),
-    }
-    return {
-        name: {spec.name: values[spec.name] for spec in function.input_signature}
-        for name, function in signatures.items()
-    }

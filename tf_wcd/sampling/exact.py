@@ -43,8 +43,12 @@ def can_sample_exactly(machine: Machine, max_units: int = MAX_LISTED_UNITS) -> b
     return smaller_side(machine).bits <= max_units
 
 
-def exact_sampler(machine: Machine) -> ExactSampler:
+def exact_sampler(machine: Machine, side: Side | None = None) -> ExactSampler:
     """Lists the states of a machine for which `can_sample_exactly` holds.
+
+    Args:
+        machine: the RBM.
+        side: the side to enumerate; the smaller one if not given.
 
     Example:
 
@@ -53,7 +57,7 @@ def exact_sampler(machine: Machine) -> ExactSampler:
     >>> exact_sampler(rbm.machine()).sample(5, tf.constant([1, 2], tf.uint32)).shape
     TensorShape([5, 3])
     """
-    side = smaller_side(machine)
+    side = side or smaller_side(machine)
     wide = Side(machine.cast("float64"), side.visible)
     weights = tf.concat([-wide.free_energy(states) for _, states in wide.chunks()], axis=0)
     log_probabilities = tf.nn.log_softmax(weights)

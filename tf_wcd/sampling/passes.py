@@ -2,12 +2,14 @@
 
 Layer 0 of the units is the data. Machine i joins the units of layer i (its visible side) with those of layer i + 1 (its
 hidden side). All machines but the top one are directed: upwards with the recognition weights, downwards with the
-generative ones.
+generative ones. `pass_up` by draws and `pass_down` work on anything that Gibbs sampling works on, exported machines
+included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,7 +18,7 @@ from tf_wcd.random import Source
 from tf_wcd.sampling.gibbs import Drawn, draw_visible
 
 
-def pass_up(machines: Sequence[Machine], visible: tf.Tensor, source: Source | None = None) -> list[tf.Tensor]:
+def pass_up(machines: Sequence[Any], visible: tf.Tensor, source: Source | None = None) -> list[tf.Tensor]:
     """The states of every layer, from the data upwards.
 
     Args:
@@ -34,7 +36,7 @@ def pass_up(machines: Sequence[Machine], visible: tf.Tensor, source: Source | No
     return states
 
 
-def pass_down(machines: Sequence[Machine], drawn: Drawn, source: Source) -> Drawn:
+def pass_down(machines: Sequence[Any], drawn: Drawn, source: Source) -> Drawn:
     """One pass down from the visible units of the top RBM to the data.
 
     Args:

@@ -11,27 +11,15 @@ import abc
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.units.columns import Columns, Padded
+
 FACTORS_PER_LOG = 100
 CLIP = 0.01  # how near to the ends of their range the means may come, as a part of it, for a finite bias
-
-
-class Padded(NamedTuple):
-    """A layer of units with further columns, whose units have no weights.
-
-    Attributes:
-        unit: type of the padded layer, bound to padded parameters.
-        width: number of columns, padding included.
-        positions: int ``[columns]``, where the layer's columns are among them.
-    """
-
-    unit: Unit
-    width: int
-    positions: np.ndarray
 
 
 class Unit(abc.ABC):
@@ -89,6 +77,19 @@ class Unit(abc.ABC):
     def midpoints(self, columns: int) -> np.ndarray:
         """`midpoint` of every column of a layer."""
         return np.full([columns], self.midpoint)
+
+    def describe_columns(self, columns: int) -> Columns:
+        """What each column of a layer may hold."""
+        low, high = self.data_range
+        states = self.states
+        whole = np.zeros(self.columns, bool) if states is None else (states == np.rint(states)).all(0)
+        return Columns(
+            low=np.full(columns, low),
+            high=np.full(columns, high),
+            finite=np.full(columns, states is not None),
+            whole=np.tile(whole, columns // self.columns),
+            first=np.arange(columns) // self.columns * self.columns,
+        )
 
     def check_columns(self, columns: int) -> None:
         """Raises ValueError if a layer cannot have so many columns."""
@@ -271,8 +272,8 @@ class Unit(abc.ABC):
         return (mean - low) * (1.0 / (high - low))
 
     def padded(self, columns: int, lanes: int) -> Padded:
-        """The layer with whole units added, up to a multiple of ``lanes`` columns."""
-        quantum = math.lcm(self.columns, lanes)
+        """The layer with units added, up to a multiple of ``lanes`` units."""
+        quantum = self.columns * lanes
         width = -(-columns // quantum) * quantum
         padding = self.initial_parameters(width)
         for name, value in self.parameters.items():

@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.units.base import Padded, Unit
+from tf_wcd.units.base import Unit
+from tf_wcd.units.columns import Columns, Padded
 from tf_wcd.units.names import get, serialize
 
 Part = tuple[str | Unit, int | None]
@@ -86,6 +87,13 @@ class Mixed(Unit):
     def midpoints(self, columns: int) -> np.ndarray:
         parts = zip(self.units, self.sizes(columns), strict=True)
         return np.concatenate([unit.midpoints(size) for unit, size in parts])
+
+    def describe_columns(self, columns: int) -> Columns:
+        sizes = self.sizes(columns)
+        parts = [unit.describe_columns(size) for unit, size in zip(self.units, sizes, strict=True)]
+        starts = itertools.accumulate([0, *sizes[:-1]])
+        parts = [part._replace(first=part.first + start) for part, start in zip(parts, starts, strict=True)]
+        return Columns(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
     def bits(self, columns: int) -> float:
         return math.fsum(unit.bits(size) for unit, size in zip(self.units, self.sizes(columns), strict=True))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.units.base import Unit
+from tf_wcd.units.columns import Columns, Padded
 
 SMALLEST_MEAN = 1e-6  # the field of a state that never occurs is large and negative, but not infinite
 TOLERANCE = 1e-3  # of the sum of a group's expectations
@@ -57,6 +58,18 @@ class Potts(Unit):
         drawn = tf.one_hot(tf.argmax(self._groups(noisy), axis=-1), self.columns, dtype=field.dtype)
         return tf.reshape(drawn, tf.shape(field))
 
+    def sample_columns(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        return self._largest_of_columns(field - tf.math.log(-tf.math.log(uniform)))
+
+    def _largest_of_columns(self, noisy: tf.Tensor) -> tf.Tensor:
+        groups = tf.reshape(noisy, [noisy.shape[0] // self.columns, self.columns, tf.shape(noisy)[1]])
+        drawn = tf.one_hot(tf.argmax(groups, axis=1), self.columns, axis=1, dtype=noisy.dtype)
+        return tf.reshape(drawn, tf.shape(noisy))
+
+    def padded(self, columns: int, lanes: int) -> Padded:
+        rest = -columns % lanes
+        return Padded(PaddedPotts(self.columns, rest) if rest else self, columns + rest, np.arange(columns))
+
     def accepts(self, x: tf.Tensor) -> tf.Tensor:
         groups = self._groups(x)
         whole = tf.abs(tf.reduce_sum(groups, axis=-1, keepdims=True) - 1.0) <= TOLERANCE
@@ -76,3 +89,47 @@ class Potts(Unit):
 
     def get_config(self) -> dict[str, Any]:
         return {"states": self.columns}
+
+
+class PaddedPotts(Potts):
+    """`Potts` units, followed by columns that are always 0 and belong to no unit.
+
+    Whole units would do, too, but ten labels would take 80 columns to come out at a multiple of 16.
+
+    Args:
+        states: number of states of a unit.
+        rest: number of columns behind the units.
+    """
+
+    def __init__(self, states: int, rest: int) -> None:
+        super().__init__(states)
+        self.rest = rest
+
+    def check_columns(self, columns: int) -> None:
+        super().check_columns(columns - self.rest)
+
+    def describe_columns(self, columns: int) -> Columns:
+        units = super().describe_columns(columns - self.rest)
+        yes = np.ones(self.rest, bool)
+        rest = Columns(np.zeros(self.rest), np.ones(self.rest), yes, yes, np.arange(columns - self.rest, columns))
+        return Columns(*(np.concatenate(pair) for pair in zip(units, rest, strict=True)))
+
+    def cumulant(self, field: tf.Tensor) -> tf.Tensor:
+        return super().cumulant(field[..., : -self.rest])
+
+    def mean(self, field: tf.Tensor) -> tf.Tensor:
+        return tf.concat([super().mean(field[..., : -self.rest]), tf.zeros_like(field[..., -self.rest :])], axis=-1)
+
+    def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        return tf.linalg.matrix_transpose(
+            self.sample_columns(tf.linalg.matrix_transpose(field), tf.linalg.matrix_transpose(uniform))
+        )
+
+    def sample_columns(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        # Functions of single elements are taken of all columns, and what is compared is taken of the units.
+        noisy = field - tf.math.log(-tf.math.log(uniform))
+        drawn = self._largest_of_columns(noisy[: -self.rest])
+        return tf.concat([drawn, tf.zeros_like(field[-self.rest :])], axis=0)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rest": self.rest}
