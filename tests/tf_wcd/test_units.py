@@ -135,3 +135,11 @@ def test_a_users_own_unit_type_without_settings_is_saved(tmp_path):
     rbm.save(tmp_path / "rbm.keras")
     assert type(keras.models.load_model(tmp_path / "rbm.keras").visible_unit) is Coin
     assert rbm.get_config()["hidden_type"] == "spin"
+
+
+def test_states_are_told_from_expectations():
+    """By the states that a unit lists, for units of one column and of several."""
+    groups = tf.constant([[0.0, 1.0, 0.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]])
+    assert tf_wcd.units.Potts(3).are_states(groups).numpy().tolist() == [[True] * 3 + [False] * 3, [False] * 6]
+    assert tf_wcd.units.get("spin").are_states(groups[:1, :4]).numpy().tolist() == [[False, True, False, False]]
+    assert tf_wcd.units.get("gaussian").are_states(groups).numpy().all()
