@@ -40,12 +40,12 @@ def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> 
         values: ``[..., M, n]`` this replica's points: visible states, say. Call it with the same weights and random
             number for each array of the same chains.
         log_weights: ``[..., M]`` this replica's part of the log-weights, normalised over all replicas.
-        uniform: ``[...]`` random numbers in (0, 1), the same in all replicas.
+        uniform: ``[...]`` random numbers in (0, 1); of several replicas, those of the first count.
 
     Returns:
         ``[..., M, n]``, this replica's part of the resampled points, which then all have the same weight.
     """
     whole = replicas.gather(values, axis=-2)
-    indices = systematic_indices(replicas.gather(log_weights), uniform)
+    indices = systematic_indices(replicas.gather(log_weights), replicas.gather(uniform[..., None])[..., 0])
     chosen = tf.gather(whole, indices, axis=-2, batch_dims=len(indices.shape) - 1)
     return replicas.own_rows(chosen)
