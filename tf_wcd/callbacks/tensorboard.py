@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
+from tf_wcd.layer import RBMLayer
 
 MOST_ROWS = 2000  # of data, whose free energies and hidden units are computed
 
@@ -82,7 +83,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         self._writer: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        if getattr(self.model, "members_shape", None) != ():
+        if not isinstance(self.model, RBMLayer):
             raise ValueError(f"RBMTensorBoard looks at one RBMLayer. Received: {type(self.model).__name__}")
         if self.model.built:
             self._shape()  # a wrong one is refused before the first update if possible
