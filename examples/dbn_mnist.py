@@ -1,6 +1,6 @@
 """A Deep Belief Network on MNIST: pre-train layer by layer, fine-tune a classifier, and draw digits of each class.
 
-Takes a few minutes on two cores. For a look at how it runs: ``python examples/dbn_mnist.py --images=1000 --epochs=1``.
+Takes a few minutes on two cores. To see how it runs: ``python examples/dbn_mnist.py --images=1000 --epochs=1``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """`model.fit` with Keras' callbacks: the exact divergence along training, the best model on disk, a log, an early end.
 
-Takes half a minute. For a look at how it runs: ``python examples/fit_with_callbacks.py --epochs=3``.
+Takes half a minute. To see how it runs: ``python examples/fit_with_callbacks.py --epochs=3``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Real-valued data: Gaussian visible units, with variances that are learned.
 
-Takes half a minute. For a look at how it runs: ``python examples/gaussian_units.py --epochs=5``.
+Takes half a minute. To see how it runs: ``python examples/gaussian_units.py --epochs=5``.
 """
 
 import argparse

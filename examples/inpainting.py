@@ -1,6 +1,6 @@
 """Filling in what is missing: known pixels are held with `clamp`, the others are drawn given them.
 
-Takes a few minutes. For a look at how it runs: ``python examples/inpainting.py --images=1000 --epochs=1``.
+Takes a few minutes. To see how it runs: ``python examples/inpainting.py --images=1000 --epochs=1``.
 """
 
 import argparse

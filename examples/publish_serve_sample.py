@@ -1,6 +1,6 @@
 """From a trained model to samples over gRPC: publish a version, serve it, ask for samples, publish a better one.
 
-Takes half a minute. For a look at how it runs: ``python examples/publish_serve_sample.py --epochs=1``.
+Takes half a minute. To see how it runs: ``python examples/publish_serve_sample.py --epochs=1``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Training on states with known probabilities: they are `sample_weight`.
 
-Takes half a minute. For a look at how it runs: ``python examples/target_probabilities.py --epochs=2``.
+Takes half a minute. To see how it runs: ``python examples/target_probabilities.py --epochs=2``.
 """
 
 import argparse

@@ -15,6 +15,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*
 # The same code with less of it.
 SHORTER = {"epochs=10": "epochs=2", "epochs, updates = 10, 2000": "epochs, updates = 2, 500"}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a block that is a file to save and import
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
 
@@ -30,15 +31,26 @@ WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TF_WCD_DATA", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
     text = page.read_text()
     names = {}
     for match in BLOCK.finditer(text):
         code = match[1]
         for long, short in SHORTER.items():
             code = code.replace(long, short)
+        if file := FILE.match(code):
+            Path(file[1]).write_text(code)
+            continue
         # Line numbers of errors are those of the page.
         before = text[: match.start(1)].count("\n")
         exec(compile("\n" * before + code, name(page), "exec"), names)
+
+
+def test_a_unit_type_is_one_short_file_on_public_names():
+    text = (ROOT / "docs" / "extending.md").read_text()
+    (code,) = [match[1] for match in BLOCK.finditer(text) if FILE.match(match[1])]
+    assert len(code.splitlines()) < 60
+    assert re.findall(r"^(?:from|import) .*tf_wcd.*$", code, re.MULTILINE) == ["from tf_wcd.units import Unit"]
 
 
 def commands(page):

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_wcd
 from tests.tf_wcd.two_replicas import MAIN, MORE
 
-WITH_CHAINS = ("pcd", "wpcd", "tempered chains", "spins", "adam")
+WITH_CHAINS = ("pcd", "wpcd", "resampled", "tempered chains", "spins", "adam")
 
 
 def run(folder, part):

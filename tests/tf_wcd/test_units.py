@@ -308,3 +308,11 @@ def test_hidden_units_with_learned_parameters_follow_the_likelihood():
     rbm.compile(keras.optimizers.SGD(1.0))
     rbm.train_on_batch(x)
     np.testing.assert_allclose(variable.numpy() - start, slopes, rtol=1e-4)
+
+
+def test_states_are_told_from_expectations():
+    """By the states that a unit lists, for units of one column and of several."""
+    groups = tf.constant([[0.0, 1.0, 0.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]])
+    assert tf_wcd.units.Potts(3).are_states(groups).numpy().tolist() == [[True] * 3 + [False] * 3, [False] * 6]
+    assert tf_wcd.units.get("spin").are_states(groups[:1, :4]).numpy().tolist() == [[False, True, False, False]]
+    assert tf_wcd.units.get("gaussian").are_states(groups).numpy().all()

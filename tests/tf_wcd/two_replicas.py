@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 import tf_wcd
+from tf_wcd import replicas
 from tf_wcd.negative_phases import CD, PCD, WCD, WPCD, Exact, FixedPoints, Points
+from tf_wcd.negative_phases.weights import UniformWeights, model_log_weights, resampled
 
 ROWS, VISIBLE, HIDDEN = 16, 5, 3
 
@@ -32,6 +34,15 @@ class FromChains:
         return Points(visible, machine.hidden_field(visible)), {**state, "visible": visible}
 
 
+class Resampling(UniformWeights):
+    """Resamples the chains before each update, by the model's weights and always the same random number."""
+
+    def before(self, machine, state, key):
+        log_weights = model_log_weights(machine, state["visible"])
+        number = 0.3 + 0.1 * tf.cast(replicas.own_part(tf.range(2))[0], "float32")  # that of the first replica counts
+        return {name: resampled(value, log_weights, number) for name, value in state.items()}
+
+
 def plain(name, *bases):
     return type(name, bases, {"name": None})
 
@@ -40,12 +51,20 @@ cd, wcd = plain("CDPoints", FromBatch, CD), plain("WCDPoints", FromBatch, WCD)
 pcd, wpcd = plain("PCDPoints", FromChains, PCD), plain("WPCDPoints", FromChains, WPCD)
 sgd = keras.optimizers.SGD
 
+
+def resampling():
+    phase = pcd(chains=6)
+    phase.weights = Resampling()
+    return phase
+
+
 # Each: negative phase, arguments of the layer, optimizer, batch size of the 16 rows.
 CASES = {
     "cd": (lambda: cd(), {}, lambda: sgd(0.5), 8),
     "wcd": (lambda: wcd(), {}, lambda: sgd(0.5), 8),
     "pcd": (lambda: pcd(chains=6), {}, lambda: sgd(0.5), 8),
     "wpcd": (lambda: wpcd(chains=6), {}, lambda: sgd(0.5), 8),
+    "resampled": (resampling, {}, lambda: sgd(0.5), 8),
     "exact": (lambda: Exact(), {}, lambda: sgd(0.5), 8),
     "fixed": (lambda: FixedPoints(np.eye(5)[:3]), {}, lambda: sgd(0.5), 8),
     "tempered": (lambda: wcd(minimum_ess=0.7), {}, lambda: sgd(0.5), 8),
@@ -65,7 +84,7 @@ CASES = {
 }
 
 
-MAIN = ("cd", "wcd", "pcd", "wpcd", "exact", "tempered chains", "centred")
+MAIN = ("cd", "wcd", "pcd", "wpcd", "exact", "resampled", "tempered chains", "centred")
 MORE = tuple(case for case in CASES if case not in MAIN)
 
 

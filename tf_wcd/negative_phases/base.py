@@ -80,6 +80,10 @@ class PointSource:
         """The points of an update, and the state that it leaves; see `NegativePhase.points`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `points`.")
 
+    def metrics(self, state: State) -> dict[str, tf.Tensor]:
+        """Scalars of the state for the logs of training, by name; always the same names."""
+        return {}
+
     def get_config(self) -> dict[str, Any]:
         """Arguments of ``__init__``."""
         return {}
@@ -99,6 +103,10 @@ class Weights:
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
         """``[..., M]`` logarithm of the weights, normalised over the points of all replicas, and the new state."""
         raise NotImplementedError(f"{type(self).__name__} must implement `log_weights`.")
+
+    def metrics(self, state: State) -> dict[str, tf.Tensor]:
+        """Scalars of the state for the logs of training, by name; always the same names."""
+        return {}
 
     def get_config(self) -> dict[str, Any]:
         """Arguments of ``__init__``."""

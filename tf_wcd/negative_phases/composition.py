@@ -93,7 +93,7 @@ class NegativePhase:
 
     def metrics(self, state: State) -> dict[str, tf.Tensor]:
         """Scalars of the state for the logs of training, by name; always the same names."""
-        return {}
+        return {**self.source.metrics(state), **self.weights.metrics(state)}
 
     def get_config(self) -> dict[str, Any]:
         """Arguments of ``__init__``."""

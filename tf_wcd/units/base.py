@@ -231,9 +231,14 @@ class Unit(abc.ABC):
 
     def are_states(self, x: tf.Tensor) -> tf.Tensor:
         """Where the entries of data ``[..., columns]`` are those of states, not of expectations."""
-        if self.values is None:
+        states = self.states
+        if states is None:
             return tf.ones(tf.shape(x), bool)
-        return tf.reduce_any(tf.stack([x == value for value in self.values]), axis=0)
+        if self.columns == 1:
+            return tf.reduce_any(tf.stack([x == value for value in states[:, 0]]), axis=0)
+        units = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [x.shape[-1] // self.columns, self.columns]], axis=0))
+        known = [tf.reduce_all(units == tf.constant(state, x.dtype), axis=-1, keepdims=True) for state in states]
+        return tf.reshape(tf.broadcast_to(tf.reduce_any(tf.stack(known), axis=0), tf.shape(units)), tf.shape(x))
 
     def domain(self) -> str:
         """What `accepts` accepts, in words, for error messages."""

@@ -75,12 +75,6 @@ class Potts(Unit):
         whole = tf.abs(tf.reduce_sum(groups, axis=-1, keepdims=True) - 1.0) <= TOLERANCE
         return tf.reshape((groups >= 0.0) & (groups <= 1.0) & whole, tf.shape(x))
 
-    def are_states(self, x: tf.Tensor) -> tf.Tensor:
-        groups = self._groups(x)
-        bits = tf.reduce_all((groups == 0.0) | (groups == 1.0), axis=-1, keepdims=True)
-        one_hot = bits & (tf.reduce_sum(groups, axis=-1, keepdims=True) == 1.0)
-        return tf.reshape(tf.broadcast_to(one_hot, tf.shape(groups)), tf.shape(x))
-
     def domain(self) -> str:
         return f"in [0, 1] with the sum 1 in each group of {self.columns} columns"
 

@@ -28,9 +28,8 @@ def systematic_indices(log_weights: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     count = log_weights.shape[-1]
     cumulative = tf.cumsum(tf.exp(log_weights), axis=-1)
     places = (tf.range(count, dtype=log_weights.dtype) + uniform[..., None]) / count * cumulative[..., -1:]
-    # How many of the cumulative weights lie at or below each place.
-    below = tf.reduce_sum(tf.cast(cumulative[..., None, :] <= places[..., :, None], tf.int32), axis=-1)
-    return tf.minimum(below, count - 1)
+    # As many of the cumulative weights lie at or below a place as there are points before the one that is drawn.
+    return tf.minimum(tf.searchsorted(cumulative, places, side="right"), count - 1)
 
 
 def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
@@ -40,12 +39,14 @@ def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> 
         values: ``[..., M, n]`` this replica's points: visible states, say. Call it with the same weights and random
             number for each array of the same chains.
         log_weights: ``[..., M]`` this replica's part of the log-weights, normalised over all replicas.
-        uniform: ``[...]`` random numbers in (0, 1), the same in all replicas.
+        uniform: ``[...]`` random numbers in (0, 1); of several replicas, those of the first count.
 
     Returns:
         ``[..., M, n]``, this replica's part of the resampled points, which then all have the same weight.
     """
-    whole = replicas.gather(values, axis=-2)
-    indices = systematic_indices(replicas.gather(log_weights), uniform)
+    count = values.shape[-2] * replicas.count()
+    whole = tf.ensure_shape(replicas.gather(values, axis=-2), [*values.shape[:-2], count, values.shape[-1]])
+    weights = tf.ensure_shape(replicas.gather(log_weights), [*log_weights.shape[:-1], count])
+    indices = systematic_indices(weights, replicas.gather(uniform[..., None])[..., 0])
     chosen = tf.gather(whole, indices, axis=-2, batch_dims=len(indices.shape) - 1)
     return replicas.own_rows(chosen)
