@@ -46,6 +46,15 @@ def test_a_named_phase_is_its_pair(named, pair):
     assert type(named).from_config(named.get_config()).get_config() == named.get_config()
 
 
+def test_composed_phases_are_saved(tmp_path):
+    rbm = trained(tf_wcd.NegativePhase(PersistentChains(2, chains=6), ModelWeights(0.25)))
+    rbm.save(tmp_path / "rbm.keras")
+    again = keras.models.load_model(tmp_path / "rbm.keras").negative_phase
+    assert type(again) is tf_wcd.NegativePhase
+    assert again.source.get_config() == {"gibbs_steps": 2, "chains": 6}
+    assert again.weights.get_config() == {"minimum_ess": 0.25}
+
+
 def test_the_default_rule_is_the_models():
     np.testing.assert_array_equal(trained(tf_wcd.NegativePhase(Reconstructions())).kernel, trained(phases.WCD()).kernel)
 

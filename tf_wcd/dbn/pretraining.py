@@ -193,18 +193,13 @@ def check_arguments(
     for rbm in dbn.rbms:
         if not rbm.compiled:
             raise ValueError(f"Compile every layer before pre-training. Received: {rbm.name!r}, not compiled")
-    if isinstance(x, tf.data.Dataset):
-        if y is not None:
-            raise ValueError(
-                "`y` goes with arrays; a data set yields (x, y, sample_weight). Received: a tf.data.Dataset with `y`"
-            )
-    elif steps_per_epoch is not None:
-        raise ValueError(
-            f"`steps_per_epoch` goes with a tf.data.Dataset. Received: steps_per_epoch={steps_per_epoch!r}"
-        )
     data = input_of(x, y, sample_weight, dbn.data_spec(), check_integer("batch_size", batch_size), steps_per_epoch)
     if not isinstance(data, Data):
         raise ValueError(f"`x` must be an array or a tf.data.Dataset. Received: {type(x).__name__}")
+    if isinstance(data, ArrayInput) and steps_per_epoch is not None:
+        raise ValueError(
+            f"`steps_per_epoch` goes with a tf.data.Dataset. Received: steps_per_epoch={steps_per_epoch!r}"
+        )
     return data
 
 

@@ -88,6 +88,11 @@ class PointSource:
         """Arguments of ``__init__``."""
         return {}
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The object that `get_config` describes."""
+        return cls(**config)
+
 
 class Weights:
     """A rule for the weights of points."""
@@ -111,3 +116,8 @@ class Weights:
     def get_config(self) -> dict[str, Any]:
         """Arguments of ``__init__``."""
         return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The object that `get_config` describes."""
+        return cls(**config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd import replicas
@@ -15,6 +16,7 @@ from tf_wcd.random import subkey
 _WEIGHTS = 0x3E16  # the purpose of the key of the weights, so that they draw other numbers than the points
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class NegativePhase:
     """A negative phase: a source of points, and a rule for their weights.
 
@@ -96,11 +98,17 @@ class NegativePhase:
         return {**self.source.metrics(state), **self.weights.metrics(state)}
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments of ``__init__``."""
-        return {}
+        """Arguments of ``__init__``; a subclass that takes none leaves it as it is."""
+        if type(self) is not NegativePhase:
+            return {}
+        parts = {"source": self.source, "weights": self.weights}
+        return {name: keras.saving.serialize_keras_object(part) for name, part in parts.items()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> NegativePhase:
+        """The phase that `get_config` describes."""
+        if cls is NegativePhase:
+            config = {name: keras.saving.deserialize_keras_object(part) for name, part in config.items()}
         return cls(**config)
 
 

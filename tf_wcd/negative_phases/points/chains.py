@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
@@ -13,6 +14,7 @@ from tf_wcd.random import batch_source
 from tf_wcd.sampling import gibbs_from_hidden, random_visible
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class PersistentChains(PointSource):
     """Chains that advance k Gibbs steps at each update.
 

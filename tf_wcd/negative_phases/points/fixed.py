@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -14,6 +15,7 @@ from tf_wcd.negative_phases.base import Batch, Points, PointSource, State
 from tf_wcd.shapes import static_shape
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class GivenPoints(PointSource):
     """The same points at each update.
 

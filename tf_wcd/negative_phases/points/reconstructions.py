@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
@@ -27,6 +28,7 @@ class Reconstructed(Points):
     visible_field: tf.Tensor | None = None
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class Reconstructions(PointSource):
     """Each example after k Gibbs steps.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
@@ -13,6 +14,7 @@ from tf_wcd.negative_phases.base import Batch, Points, PointSource, State
 from tf_wcd.negative_phases.points.fixed import shared_points
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class WholeSpace(PointSource):
     """Every visible state once.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd import replicas
@@ -16,6 +17,7 @@ from tf_wcd.units import Unit
 SIDES = ("hidden", "visible")
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class BalancedWeights(Weights):
     """P / q of reconstructions, where q is the mixture of all their conditionals (the balance heuristic).
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import keras
 import tensorflow as tf
 
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, State, Weights
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class DataWeights(Weights):
     """Each point has the weight of its example: for points that are reconstructions of the batch, in its order."""
 

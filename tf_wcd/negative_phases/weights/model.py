@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd.machine import Machine
@@ -11,6 +12,7 @@ from tf_wcd.negative_phases.base import Batch, Points, State, Weights
 from tf_wcd.negative_phases.weights.log_weights import check_minimum_ess, model_log_weights, tempered_log_weights
 
 
+@keras.saving.register_keras_serializable(package="tf_wcd")
 class ModelWeights(Weights):
     """softmax(-F), tempered where it would collapse onto a few points.
 

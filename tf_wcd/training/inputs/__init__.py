@@ -53,11 +53,12 @@ def input_of(
         steps_per_epoch: updates in an epoch.
         shuffle: take examples, or batches of a `PyDataset`, in another order at each pass.
     """
-    if is_stream(x) and sample_weight is not None:
-        raise ValueError(
-            "`sample_weight` goes with arrays; a data set yields (x, y, sample_weight). "
-            f"Received: x of type {type(x).__name__}"
-        )
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if is_stream(x) and value is not None:
+            raise ValueError(
+                f"`{name}` goes with arrays; a data set yields (x, y, sample_weight). "
+                f"Received: x of type {type(x).__name__} and `{name}`"
+            )
     if isinstance(x, tf.data.Dataset):
         return DatasetInput(x, spec, steps_per_epoch)
     if isinstance(x, keras.utils.PyDataset):
