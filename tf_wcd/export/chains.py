@@ -145,7 +145,9 @@ class Stack:
         """
         *below, top = self._upward
         states = pass_up(below, visible, _from(first_draw, row_source(row_keys(seeds, UP))))[-1]
-        return top.hidden_field(tf.concat([states, tf.cast(labels, states.dtype)], axis=1))
+        if self.top.classes:
+            states = tf.concat([states, tf.cast(labels, states.dtype)], axis=1)
+        return top.hidden_field(states)
 
     def down(self, drawn: Drawn, seeds: tf.Tensor, first_draw: tf.Tensor | int = 0) -> Drawn:
         """Visible units of the first RBM, drawn layer by layer given those of the last; labels are left out."""

@@ -181,12 +181,12 @@ class ExactSumMachine(tf.Module):
 
     def answer(self, visible: tf.Tensor) -> tf.Tensor:
         """Visible states of compact rows."""
-        return single(visible[:, : self.num_visible])
+        return tf.cast(visible[:, : self.num_visible], tf.float32)
 
     def probability(self, visible_field: tf.Tensor) -> tf.Tensor:
         """P(a unit is in its upper state), or the mean of a unit that has not two values, in a field of padded rows."""
         mean = self.visible.mean(tf.cast(visible_field, tf.float64))
-        return self.answer(self.visible.compact(self.visible.unit.upper_share(mean)))
+        return single(self.visible.compact(self.visible.unit.upper_share(mean))[:, : self.num_visible])
 
 
 def _arrays(machine: Machine) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -74,9 +74,7 @@ def export_machines(
     """
     limits = {"gibbs_steps": gibbs_steps, "max_steps": max_steps, "max_rows": max_rows}
     limits = {name: _checked_limit(name, value) for name, value in limits.items()}
-    path = Path(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
+    path = _checked_path(path)
     _check_stack(machines)
     chain_start = start_of(start, data_means, machines[-1])
     steps, most_steps, most_rows = limits.values()
@@ -95,6 +93,13 @@ def _checked_limit(name: str, value: Any) -> int:
     if check_integer(name, value) > MOST:
         raise ValueError(f"`{name}` must be at most {MOST}. Received: {name}={value!r}")
     return int(value)
+
+
+def _checked_path(path: str | Path) -> Path:
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(f"`path` must not exist, or be an empty folder. Received: {str(path)!r}")
+    return path
 
 
 def _check_stack(machines: Sequence[Machine]) -> None:
