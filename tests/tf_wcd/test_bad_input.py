@@ -147,7 +147,8 @@ def test_bad_python_data(rbm):
     [
         ({"units": 0}, "Received: units=0"),
         ({"units": 2.5}, "Received: units=2.5"),
-        ({"units": 3, "gibbs_steps": 0}, "Received: gibbs_steps=0"),
+        ({"units": 3, "gibbs_steps": -1}, "Received: gibbs_steps=-1"),
+        ({"units": 3, "negative_phase": "cd", "gibbs_steps": 0}, "Received: gibbs_steps=0"),
         ({"units": 3, "gibbs_steps": 1.5}, "Received: gibbs_steps=1.5"),
         ({"units": 3, "visible_type": "binary"}, "Received: 'binary'"),
         (

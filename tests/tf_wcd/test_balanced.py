@@ -55,13 +55,12 @@ def negative(phases):
     return tf.concat([*parts, tf.linalg.matvec(hidden, w, transpose_a=True)], axis=0)
 
 
-def mean_negative(rbm, phase, copies, repetitions):
+def mean_negative(rbm, phase, copies, repetitions, compiled=False):
     """Mean and standard error of the weighted negative phase over many keys, with each example ``copies`` times."""
     machine = rbm.machine()
     x = tf.repeat(tf.constant(data((rbm.visible_unit, rbm.hidden_unit))), copies, axis=0)
     weights = tf.repeat(tf.constant(WEIGHTS, tf.float32), copies)
 
-    @tf.function(jit_compile=True)
     def run():
         def body(i, total, squares):
             key = key_of(tf.stack([tf.constant(7, tf.int64), tf.cast(i, tf.int64)]))
@@ -71,23 +70,31 @@ def mean_negative(rbm, phase, copies, repetitions):
         zero = tf.zeros([11], tf.float64)
         return tf.while_loop(lambda i, *_: i < repetitions, body, [tf.constant(0), zero, zero])
 
-    _, total, squares = run()
+    _, total, squares = (tf.function(run, jit_compile=True) if compiled else run)()
     mean = total.numpy() / repetitions
     return mean, np.sqrt(np.maximum(squares.numpy() / repetitions - mean**2, 0) / repetitions)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
-@pytest.mark.parametrize(("side", "steps"), [("hidden", 1), ("visible", 1), ("hidden", 3), ("visible", 3)])
+@pytest.mark.parametrize(
+    ("pair", "side", "steps"),
+    [(pair, side, 1) for pair in PAIRS for side in ("hidden", "visible")]
+    + [(PAIRS[2], side, 3) for side in ("hidden", "visible")],
+    ids=str,
+)
 def test_weighted_means_tend_to_those_of_the_model(pair, side, steps):
-    """With 3000 points the error is within the noise, and CD's and WCD's are not."""
+    """With 3000 points the error is within the noise."""
     rbm = model(pair)
+    mean, error = mean_negative(rbm, BCD(steps, side=side), copies=1000, repetitions=25)
+    assert np.all(np.abs(mean - exact_negative(rbm.machine())) < 4.5 * error + 2e-3)
+
+
+def test_other_weights_do_not_tend_to_the_model():
+    """The test above can fail: CD and WCD are far away, however many points there are."""
+    rbm = model(("spin", "spin"))
     truth = exact_negative(rbm.machine())
-    mean, error = mean_negative(rbm, BCD(steps, side=side), copies=1000, repetitions=60)
-    assert np.all(np.abs(mean - truth) < 4 * error + 2e-3)
-    if steps == 1:
-        for other in (CD(), WCD()):
-            mean, error = mean_negative(rbm, other, copies=1000, repetitions=60)
-            assert np.abs(mean - truth).max() > 8 * error.max() + 0.01
+    for other in (CD(), WCD()):
+        mean, error = mean_negative(rbm, other, copies=1000, repetitions=25)
+        assert np.abs(mean - truth).max() > 10 * error.max() + 0.02
 
 
 @pytest.mark.slow
@@ -97,7 +104,7 @@ def test_the_bias_falls_as_one_over_the_number_of_points(side):
     truth = exact_negative(rbm.machine())
     biases = []
     for copies, repetitions in ((1, 2_000_000), (4, 2_000_000), (16, 1_000_000)):
-        mean, error = mean_negative(rbm, BCD(side=side), copies, repetitions)
+        mean, error = mean_negative(rbm, BCD(side=side), copies, repetitions, compiled=True)
         bias = np.linalg.norm(mean - truth)
         assert bias > 5 * np.linalg.norm(error)  # it is measured, not noise
         biases.append(bias)
