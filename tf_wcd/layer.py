@@ -67,27 +67,6 @@ class RBMLayer(ContrastiveModel):
         """``[batch, units]``."""
         return (*input_shape[:-1], self.units)
 
-    def energy(self, x: Any, h: Any) -> tf.Tensor:
-        """Energy of each pair of visible and hidden states.
-
-        Args:
-            x: ``[n, visible units]``.
-            h: ``[n, hidden units]``.
-
-        Returns:
-            ``[n]``.
-        """
-        x, h = self.visible_tensor(x), tf.cast(tf.convert_to_tensor(h), self.variable_dtype)
-        if h.shape.rank != 2 or h.shape[-1] != self.units:
-            raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
-        return self.machine().energy(x, h)
-
-    def reconstruct(self, x: Any) -> tf.Tensor:
-        """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape."""
-        x = self.visible_tensor(x)
-        machine = self.machine()
-        return machine.reconstruct(machine.hidden_field(x))
-
     def sample(
         self, num_samples: int, gibbs_steps: int = 1000, initial: Any = None, clamp: Any = None, seed: int | None = None
     ) -> tf.Tensor:
@@ -187,4 +166,4 @@ class RBMLayer(ContrastiveModel):
             if wished is not None and wished != len(x):
                 raise ValueError(f"The layer was made for {wished} chains. Received: {len(x)} states")
         key = key_of(self.seed_generator.next())
-        self.phase_variables.start(start(self.negative_phase, self.machine(), key, tf.convert_to_tensor(x)))
+        self.phase_variables.start(start(self.negative_phase, self.machine(), key, visible=tf.convert_to_tensor(x)))

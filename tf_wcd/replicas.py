@@ -42,7 +42,9 @@ def gather(value: tf.Tensor, axis: int = -1) -> tf.Tensor:
     """All replicas' values, joined along an axis, in which they may differ in length."""
     if count() == 1:
         return value
-    return tf.distribute.get_replica_context().all_gather(value, axis=axis % value.shape.rank)
+    axis %= value.shape.rank
+    gathered = tf.distribute.get_replica_context().all_gather(value, axis=axis)
+    return tf.ensure_shape(gathered, [None if i == axis else n for i, n in enumerate(value.shape)])
 
 
 def log_total(log_values: tf.Tensor) -> tf.Tensor:

@@ -82,10 +82,10 @@ def mean_negative(rbm, phase, copies, repetitions, compiled=False):
     ids=str,
 )
 def test_weighted_means_tend_to_those_of_the_model(pair, side, steps):
-    """With 3000 points the error is within the noise."""
+    """With 600 points the error is hardly above the noise."""
     rbm = model(pair)
-    mean, error = mean_negative(rbm, BCD(steps, side=side), copies=1000, repetitions=25)
-    assert np.all(np.abs(mean - exact_negative(rbm.machine())) < 4.5 * error + 2e-3)
+    mean, error = mean_negative(rbm, BCD(steps, side=side), copies=200, repetitions=30)
+    assert np.all(np.abs(mean - exact_negative(rbm.machine())) < 4.5 * error + 5e-3)
 
 
 def test_other_weights_do_not_tend_to_the_model():
@@ -93,7 +93,7 @@ def test_other_weights_do_not_tend_to_the_model():
     rbm = model(("spin", "spin"))
     truth = exact_negative(rbm.machine())
     for other in (CD(), WCD()):
-        mean, error = mean_negative(rbm, other, copies=1000, repetitions=25)
+        mean, error = mean_negative(rbm, other, copies=200, repetitions=30)
         assert np.abs(mean - truth).max() > 10 * error.max() + 0.02
 
 

@@ -148,7 +148,7 @@ def test_the_state_starts_the_same_from_a_number_or_from_states():
     machine = bf.make_rbm(bf.random_parameters(5, 4)).machine()
     key = key_of(tf.constant([1, 2], tf.int64))
     first = start(phases.PCD(), machine, key, 6)
-    again = start(phases.PCD(), machine, key, first["visible"])
+    again = start(phases.PCD(), machine, key, visible=first["visible"])
     for name in ("visible", "hidden"):
         np.testing.assert_array_equal(first[name], again[name])
 

@@ -286,7 +286,7 @@ def test_other_data_without_a_new_compilation():
     rbm.fit(1 - X, batch_size=10, verbose=0)
     assert rbm._untracked.loops["resident", None] is runs
     assert runs.experimental_get_tracing_count() <= 2
-    assert rbm._resident.visible.shape[0] in (None, 0)  # the data are not kept
+    assert rbm._untracked.resident[6].visible.shape[0] in (None, 0)  # the data are not kept
 
 
 def test_automatic_choice():

@@ -85,7 +85,7 @@ def test_gradients_are_those_of_the_predictions(labels):
         with tf.GradientTape() as tape:
             field = dreams[number] @ rbm.kernel.value + rbm.hidden_bias.value
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=dreams[number + 1], logits=field)
-            loss = weights.mean() * tf.reduce_sum(losses) / 7
+            loss = tf.reduce_sum(weights[:, None] * losses) / 7  # points of CD have the weights of their examples
         for variable, gradient in zip(
             (rbm.kernel, rbm.hidden_bias), tape.gradient(loss, [rbm.kernel.value, rbm.hidden_bias.value]), strict=True
         ):

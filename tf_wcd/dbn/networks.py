@@ -66,6 +66,8 @@ def autoencoder(dbn: DBN, share: bool, linear_code: bool = False) -> keras.Model
 
 def _make_linear(encode: keras.layers.Dense, decode: keras.layers.Dense, unit: Unit) -> None:
     """Makes the code the field of its units, and the decoder that of the linear part of their mean around field 0."""
+    if not unit.elementwise:
+        raise ValueError(f"A linear code needs top units of one column each. Received: {unit.name!r} units")
     low, high = unit.mean(tf.constant([-1e-2, 1e-2])).numpy()
     middle, slope = 0.5 * (low + high), (high - low) / 2e-2
     encode.activation = keras.activations.linear

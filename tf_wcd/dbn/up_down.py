@@ -93,7 +93,7 @@ def up_down(
 
     # Sleep: down with the generative weights; each layer's states are predicted from those below.
     fantasy = phases.points.visible[:, : top.num_visible - top.visible.classes]
-    part = scale / tf.cast(tf.shape(fantasy)[0], fantasy.dtype)
+    part = scale * tf.exp(phases.log_weights)[:, None]
     source = batch_source(subkey(key, _SLEEP))
     asleep: list[Delta] = []
     for number in reversed(range(len(generative))):

@@ -92,7 +92,7 @@ def random_bits_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, b
     step = flips(machine, tf.gather(visible, chosen, axis=1, batch_dims=1))
     change = machine.hidden.cumulant(field + step[..., None] * tf.gather(machine.kernel, chosen))
     gain = tf.reduce_sum(change - machine.hidden.cumulant(field), axis=-1)
-    gain += step * tf.gather(machine.visible_bias, chosen)
+    gain += tf.gather(bias_gains(machine, visible), chosen, axis=1, batch_dims=1)
     return -float(count) * tf.reduce_mean(tf.nn.softplus(gain), axis=-1)
 
 
@@ -102,18 +102,31 @@ def flips(machine: Machine, states: tf.Tensor) -> tf.Tensor:
     return (low + high) - 2.0 * states
 
 
+def bias_gains(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
+    """What the flip of each unit lowers the energy by, the weights aside, ``[n, n_v]``."""
+    steps = flips(machine, visible)
+    gains = steps * machine.visible_bias
+    base = machine.visible.base_energy(visible)
+    return gains if base is None else gains + base - machine.visible.base_energy(visible + steps)
+
+
 def _sum_over_units(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
     """The pseudo-log-likelihood of each row: log P(x_j | rest) = -softplus(F(x) - F(x with unit j flipped))."""
     columns = tf.transpose(machine.kernel)
 
     def of_row(row: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        field, step, own = row
-        # Hidden units run along the first axis: the sum over them works on all flips at once, and is never stored.
-        change = machine.hidden.cumulant(field[:, None] + step * columns) - machine.hidden.cumulant(field)[:, None]
-        return -tf.reduce_sum(tf.nn.softplus(tf.reduce_sum(change, axis=0) + own))
+        field, step, bias = row
+        hidden = machine.hidden
+        if hidden.elementwise:
+            # Hidden units run along the first axis: the sum over them works on all flips at once, and is never stored.
+            change = hidden.cumulant(field[:, None] + step * columns) - hidden.cumulant(field)[:, None]
+            gain = tf.reduce_sum(change, axis=0)
+        else:
+            gain = hidden.total_cumulant(field + step[:, None] * machine.kernel) - hidden.total_cumulant(field[None])
+        return -tf.reduce_sum(tf.nn.softplus(gain + bias))
 
     steps = flips(machine, visible)
-    rows = (machine.hidden_field(visible), steps, steps * machine.visible_bias)
+    rows = (machine.hidden_field(visible), steps, bias_gains(machine, visible))
     return tf.map_fn(of_row, rows, fn_output_signature=visible.dtype)
 
 

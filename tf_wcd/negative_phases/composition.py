@@ -24,9 +24,9 @@ class NegativePhase:
     ``weights``. The default rule is the model's probability within the set. Where `points` returns ``log_weights``,
     these are used.
 
-    State that lives from update to update (persistent chains, their weights) is a dictionary of tensors of constant
-    shape: `initial_state` makes it, `points` takes it and returns what it has become. The layer keeps it in variables
-    and saves it with the model. Chains that are called ``visible`` can be started by `RBMLayer.start_chains`.
+    State that lives from update to update (persistent chains, their weights) is a dictionary of floating tensors of
+    constant shape: `initial_state` makes it, `points` takes it and returns what it has become. The layer keeps it in
+    variables and saves it with the model. Chains that are called ``visible`` can be started by `RBMLayer.start_chains`.
 
     Under `tf.distribute` every replica has a part of the batch, of the points and of the state: arrays of the state
     with two axes or more are divided along the last but one. Weights are normalised over all replicas.
@@ -112,19 +112,26 @@ class NegativePhase:
         return cls(**config)
 
 
-def start(phase: NegativePhase, machine: Machine, key: tf.Tensor, chains: int | tf.Tensor) -> State:
+def start(
+    phase: NegativePhase,
+    machine: Machine,
+    key: tf.Tensor,
+    batch_size: Any = None,
+    visible: tf.Tensor | None = None,
+) -> State:
     """The state before the first update, with what the rule of the weights remembers.
 
     Args:
         phase: the negative phase.
         machine: the RBM.
         key: uint32 [2].
-        chains: examples in the first batch, of all replicas; or visible states ``[..., chains, n_v]`` to start from.
+        batch_size: examples in the first batch, of all replicas.
+        visible: states ``[..., chains, n_v]`` for the chains to start from, in the place of a number.
     """
-    if isinstance(chains, int):
-        state = phase.initial_state(machine, chains, key)
+    if visible is not None:
+        state = phase.state_at(machine, visible, key)
     else:
-        state = phase.state_at(machine, chains, key)
+        state = phase.initial_state(machine, batch_size, key)
     return {**state, **phase.weights.initial_state(machine, state, subkey(key, _WEIGHTS))}
 
 

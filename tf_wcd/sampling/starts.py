@@ -43,5 +43,8 @@ def start_of_chains(
         if not np.isin(mask, (0, 1)).all():
             strange = mask[~np.isin(mask, (0, 1))][0]
             raise ValueError(f"`clamp` must be 1 (true) where a unit is held, and 0 elsewhere. Received: {strange}")
+        first = machine.visible.describe_columns(shape[1]).first
+        if (mask != mask[..., first]).any():
+            raise ValueError("`clamp` must be the same in all columns of a unit. Received: a unit that is held in part")
         held = tf.constant(np.broadcast_to(mask.astype(bool), shape))
     return visible, held, tf.constant(steps)

@@ -245,6 +245,27 @@ class ContrastiveModel(TrainingModel):
         x = self.visible_tensor(x)
         return self.machine().free_energy(x)
 
+    def energy(self, x: Any, h: Any) -> tf.Tensor:
+        """Energy of each pair of visible and hidden states.
+
+        Args:
+            x: ``[n, visible units]``.
+            h: ``[n, hidden units]``.
+
+        Returns:
+            ``[n]``.
+        """
+        x, h = self.visible_tensor(x), tf.cast(tf.convert_to_tensor(h), self.variable_dtype)
+        if h.shape.rank != 2 or h.shape[-1] != self.units:
+            raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
+        return self.machine().energy(x, h)
+
+    def reconstruct(self, x: Any) -> tf.Tensor:
+        """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape."""
+        x = self.visible_tensor(x)
+        machine = self.machine()
+        return machine.reconstruct(machine.hidden_field(x))
+
     def visible_tensor(self, x: Any) -> tf.Tensor:
         """Visible states as a tensor ``[n, visible units]``; builds the layer for them."""
         x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)

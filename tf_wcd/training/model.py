@@ -12,10 +12,10 @@ import keras
 import numpy as np
 
 from tf_wcd import compat, data_checks, xla
-from tf_wcd.arguments import check_integer
+from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.training import inputs
 from tf_wcd.training.guard import DivergenceGuard
-from tf_wcd.training.inputs import ArrayInput, Feed, Input
+from tf_wcd.training.inputs import ArrayInput, Input
 from tf_wcd.training.inputs.arrays import ResidentData
 from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, update_loop
 from tf_wcd.training.resume import FirstUpdate, save_weights_atomically, with_ours
@@ -48,8 +48,7 @@ class TrainingModel(UpdatingModel):
             run_eagerly: run step by step in Python, for debugging.
             jit_compile: compile with XLA; ``"auto"`` does so wherever it can.
         """
-        automatic = steps_per_execution == "auto"
-        if not automatic and (isinstance(steps_per_execution, (bool, str)) or steps_per_execution < 1):
+        if steps_per_execution != "auto" and not (is_integer(steps_per_execution) and int(steps_per_execution) >= 1):
             raise ValueError(
                 f"`steps_per_execution` must be 'auto' or an integer of at least 1. Received: {steps_per_execution!r}"
             )
@@ -133,6 +132,7 @@ class TrainingModel(UpdatingModel):
             data_checks.warn_of_doubt(data.x, data.spec.unit)
         if validation_split:
             data, validation_data = self._split(data, validation_split, validation_data)
+        validation_data = self._check_validation(validation_data, data)
         self._prepare(data)
         self.remember_data(data)
         self._untracked.first_update = FirstUpdate()
@@ -140,23 +140,24 @@ class TrainingModel(UpdatingModel):
         # Weights within a batch depend on its size: validation has batches as large as those of training.
         kwargs["validation_batch_size"] = kwargs.get("validation_batch_size") or data.batch_size
         return self._run(
-            data.feed(self),
+            data,
             callbacks=with_ours(callbacks, self, [guard, self._untracked.first_update]),
-            validation_data=self._check_validation(validation_data),
+            validation_data=validation_data,
             epochs=epochs,
             verbose=verbose,
             initial_epoch=initial_epoch,
             **kwargs,
         )
 
-    def _run(self, feed: Feed, **arguments: Any) -> keras.callbacks.History:
-        """Keras' `fit` on a feed."""
-        blocks = feed.blocks
-        if blocks is not None:
-            run = self._loop(blocks.kind, blocks.fetch)
-            self._untracked.runner = BlockRunner(run, blocks.updates_per_call, feed.steps_per_epoch, blocks.start)
-            self.steps_per_execution = blocks.updates_per_call
+    def _run(self, data: Input, **arguments: Any) -> keras.callbacks.History:
+        """Keras' `fit` on the data."""
+        feed = data.feed(self)
         try:
+            blocks = feed.blocks
+            if blocks is not None:
+                run = self._loop(blocks.kind, blocks.fetch)
+                self._untracked.runner = BlockRunner(run, blocks.updates_per_call, feed.steps_per_epoch, blocks.start)
+                self.steps_per_execution = blocks.updates_per_call
             with inputs.readable_errors():
                 return super().fit(
                     feed.dataset, steps_per_epoch=feed.steps_per_epoch, shuffle=feed.shuffle, **arguments
@@ -164,6 +165,7 @@ class TrainingModel(UpdatingModel):
         finally:
             self._untracked.runner = None
             self.steps_per_execution = 1
+            compat.set_initial_epoch(self, None)  # or the next `fit` would leave out what an interrupted one had done
             feed.close()
 
     def evaluate(
@@ -242,11 +244,11 @@ class TrainingModel(UpdatingModel):
             )
         return data.split(validation_split)
 
-    def _check_validation(self, data: Any) -> Any:
+    def _check_validation(self, data: Any, training: Input) -> Any:
         if data is None or inputs.is_stream(data):
             return data
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        checked = ArrayInput(x, y, weights, self.data_spec())
+        checked = ArrayInput(x, y, weights, training.spec)
         return checked.x.astype(checked.spec.dtype), checked.labels, checked.weights.astype(checked.spec.dtype)
 
     def _build_for(self, data: Input) -> None:

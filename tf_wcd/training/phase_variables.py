@@ -51,6 +51,12 @@ class PhaseVariables(keras.layers.Layer):
 
     def start(self, state: dict[str, tf.Tensor]) -> None:
         """Takes over a state with all rows, and makes the variables if they are not there yet."""
+        for name, value in state.items():
+            if not tf.as_dtype(value.dtype).is_floating:
+                raise ValueError(
+                    f"The state of a negative phase is kept in {self.variable_dtype}. Received: {name!r} of the type "
+                    f"{tf.as_dtype(value.dtype).name}"
+                )
         if not self.built:
             self.build({name: tuple(value.shape) for name, value in state.items()})
         for name, variable in self.by_name.items():

@@ -145,6 +145,8 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
 
     def add_phase_measures(self, names: Any) -> None:
         """Adds metrics for what the negative phase measures, when its state is made."""
+        if taken := set(MEASURES) & set(names):
+            raise ValueError(f"The metrics {list(MEASURES)} are the library's. Received: {sorted(taken)} of the phase")
         known = {metric.name for metric in self.metrics}
         with self.distribute_strategy.scope():
             self._untracked.phase_measures += [keras.metrics.Mean(name=n) for n in sorted(names) if n not in known]

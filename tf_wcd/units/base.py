@@ -28,9 +28,9 @@ class Unit(abc.ABC):
     A unit takes ``columns`` columns of the data: one for most, one for each state of a categorical unit. Primitives are
     pure. They take fields and states of a whole layer, ``[..., columns of the layer]``, and act along the last axis.
 
-    A subclass must implement `cumulant`, `mean`, `field_of` and `sample`. Units that have finitely many states say
-    which (``values``, or ``states``): then they can be enumerated. Parameters that are learned (a variance, say) are
-    named by `initial_parameters`, and found in ``self.parameters``.
+    A subclass must implement `cumulant`, `mean`, `field_of` and `sample`, and `get_config` if it takes arguments. Units
+    that have finitely many states say which (``values``, or ``states``): then they can be enumerated. Parameters that
+    are learned (a variance, say) are named by `initial_parameters`, and found in ``self.parameters``.
 
     Attributes:
         name: what messages and metadata call it.
@@ -90,6 +90,11 @@ class Unit(abc.ABC):
             whole=np.tile(whole, columns // self.columns),
             first=np.arange(columns) // self.columns * self.columns,
         )
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether the primitives treat every column alike, by itself, so that they work along any axis."""
+        return self.columns == 1 and not self.parameters
 
     def check_columns(self, columns: int) -> None:
         """Raises ValueError if a layer cannot have so many columns."""
@@ -287,7 +292,7 @@ class Unit(abc.ABC):
 
     def sample_columns(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         """`sample` with the layer along the first axis, ``[columns, rows]``."""
-        if self.columns == 1 and not self.parameters:
+        if self.elementwise:
             return self.sample(field, uniform)
         return tf.transpose(self.sample(tf.transpose(field), tf.transpose(uniform)))
 
@@ -300,11 +305,16 @@ class Unit(abc.ABC):
     def from_config(cls, config: dict[str, Any]) -> Unit:
         return cls(**config)
 
+    def _settings(self) -> Any:
+        """What tells two objects of one class apart: their configurations, or where these are missing, all else."""
+        config = self.get_config()
+        return repr(config) if config or not set(vars(self)) - {"parameters"} else id(self)
+
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.get_config() == other.get_config()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._settings() == other._settings()  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash((type(self), repr(self.get_config())))
+        return hash((type(self), self._settings()))
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())

@@ -65,8 +65,12 @@ class Mixed(Unit):
         pieces = zip(*(self._split(argument) for argument in arguments), strict=True)
         return [getattr(unit, method)(*own) for unit, own in zip(self.units, pieces, strict=True)]
 
+    @property
+    def elementwise(self) -> bool:
+        return False
+
     def check_columns(self, columns: int) -> None:
-        known = sum(width for width in self.widths if width is not None)
+        known = sum(1 if width is None else width for width in self.widths)
         if columns < known or (None not in self.widths and columns != known):
             least = "at least " if None in self.widths else ""
             raise ValueError(f"The parts of {self!r} take {least}{known} columns. Received: {columns} columns")
@@ -112,22 +116,22 @@ class Mixed(Unit):
     # The conditional distribution
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:
-        return tf.concat(self._map("cumulant", field), axis=-1)
+        return _joined(self._map("cumulant", field))
 
     def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
         return tf.add_n(self._map("total_cumulant", field))
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
-        return tf.concat(self._map("mean", field), axis=-1)
+        return _joined(self._map("mean", field))
 
     def field_of(self, mean: tf.Tensor) -> tf.Tensor:
-        return tf.concat(self._map("field_of", mean), axis=-1)
+        return _joined(self._map("field_of", mean))
 
     def bias_of_means(self, means: np.ndarray) -> tf.Tensor:
-        return tf.concat(self._map("bias_of_means", means), axis=-1)
+        return _joined(self._map("bias_of_means", means))
 
     def sample(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-        return tf.concat(self._map("sample", field, uniform), axis=-1)
+        return _joined(self._map("sample", field, uniform))
 
     def sample_columns(self, field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         parts = zip(self.units, self._split(field, 0), self._split(uniform, 0), strict=True)
@@ -198,6 +202,16 @@ class Mixed(Unit):
 
     def get_config(self) -> dict[str, Any]:
         return {"parts": [[serialize(unit), width] for unit, width in zip(self.units, self.widths, strict=True)]}
+
+
+def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
+    """Parts side by side; one with learned parameters may have the leading axes of an ensemble that others have not."""
+    rank = max(part.shape.rank for part in parts)
+    if any(part.shape.rank < rank for part in parts):
+        largest = next(part for part in parts if part.shape.rank == rank)
+        leading = tf.shape(largest)[:-1]
+        parts = [tf.broadcast_to(part, tf.concat([leading, tf.shape(part)[-1:]], axis=0)) for part in parts]
+    return tf.concat(parts, axis=-1)
 
 
 def _unit_of(unit: Any) -> Any:

@@ -20,7 +20,7 @@ def load_model(path: str) -> tf_wcd.RBMLayer:
     if not Path(path).is_file():
         raise ValueError(f"`--model` must be a file saved by Keras, as model.keras. Received: {path}")
     model = keras.models.load_model(path)
-    if not isinstance(model, tf_wcd.RBMLayer) or model.members_shape:
+    if not isinstance(model, tf_wcd.RBMLayer):
         raise ValueError(f"`--model` must hold one RBMLayer. Received: {type(model).__name__} in {path}")
     return model
 

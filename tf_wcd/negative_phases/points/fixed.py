@@ -24,7 +24,7 @@ class GivenPoints(PointSource):
     """
 
     def __init__(self, visible: Any) -> None:
-        self.visible = np.array(visible, "float32")
+        self.visible = np.array(visible, "float64")
         if self.visible.ndim != 2 or not len(self.visible):
             raise ValueError(
                 "`visible` must have the shape [points, units] with at least one point. "

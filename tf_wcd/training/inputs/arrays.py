@@ -49,7 +49,7 @@ class ArrayInput(Input):
         spec.require_labels(y)
         self.labels = one_hot(y, spec.classes, rows, spec.dtype) if spec.classes else None
         self.weights = np.ones(rows) if sample_weight is None else check_sample_weight(sample_weight, rows)
-        self.batch_size = min(batch_size or DEFAULT_BATCH_SIZE, rows)
+        self.batch_size = min(int(batch_size or DEFAULT_BATCH_SIZE), rows)
         self.width = self.x.shape[1]
         self.steps_per_epoch, self.shuffle = steps_per_epoch, shuffle
 

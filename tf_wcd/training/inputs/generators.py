@@ -58,10 +58,10 @@ class GeneratorInput(Input):
         updates = self.steps_per_epoch
         if model.distribute_strategy.num_replicas_in_sync > 1:
             return Feed(replicas.distributed(self.checked().map(as_triple), model.distribute_strategy), updates)
-        # One update in a call: who yields batches slowly need not wait for several of them.
+        # One update in a call, and nothing fetched ahead: a batch that is drawn is used.
         one = tf.autograph.experimental.do_not_convert(lambda rows, weights: (rows[None], weights[None], 1))
         blocks = Blocks(1, lambda block, i: (block[0][i], block[1][i]), "stacked")
-        return Feed(self.checked().map(one).prefetch(2), updates, blocks=blocks)
+        return Feed(self.checked().map(one), updates, blocks=blocks)
 
     def evaluation(self) -> dict[str, Any]:
         return {"x": self.checked().map(as_triple)}

@@ -46,5 +46,7 @@ def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str) -> tuple[tf.Tens
         labels = tf.cast(labels, dtype)
         whole = tf.abs(tf.reduce_sum(labels, axis=1) - 1.0) <= 1e-3
         return labels, tf.reduce_all(labels >= 0, axis=1) & whole
-    numbers = tf.cast(tf.reshape(labels, [-1]), tf.int32)
-    return tf.one_hot(numbers, classes, dtype=dtype), (numbers >= 0) & (numbers < classes)
+    labels = tf.reshape(labels, [-1])
+    numbers = tf.cast(labels, tf.int32)
+    whole = tf.cast(numbers, labels.dtype) == labels
+    return tf.one_hot(numbers, classes, dtype=dtype), (numbers >= 0) & (numbers < classes) & whole
