@@ -144,3 +144,73 @@ def test_integers_are_data_too():
     two.fit(bits, batch_size=10, verbose=0)
     np.testing.assert_array_equal(one.kernel, two.kernel)
     np.testing.assert_array_equal(one.data_means, two.data_means)
+
+
+def test_sizes_of_numpy_and_batches_of_any_size():
+    rbm = compiled("layer")
+    rbm.build((None, 5))
+    for rows in (4, 5, 6):
+        assert np.isfinite(rbm.test_on_batch(X[:rows])).all()
+    rbm.fit(X, batch_size=np.int64(10), verbose=0)
+    assert rbm.chain_variables["visible"].shape == (10, 5)
+
+
+def test_a_fit_that_is_refused_leaves_nothing_behind():
+    rbm = compiled("layer")
+    with pytest.raises(ValueError, match=r"in \[0, 1\]"):
+        rbm.fit(X, batch_size=10, validation_data=(7 * X,), verbose=0)
+    assert not rbm.built
+    rbm.fit(X, batch_size=20, verbose=0)
+    assert rbm.chain_variables["visible"].shape == (20, 5)
+
+
+def test_a_fit_after_an_interrupted_resumed_one_trains(tmp_path):
+    for last in (2, 3):  # the second one is resumed, and interrupted again
+        rbm = compiled("layer")
+
+        class Stop(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None, last=last):
+                if epoch == last:
+                    raise KeyboardInterrupt
+
+        backup = keras.callbacks.BackupAndRestore(tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            rbm.fit(X, batch_size=10, epochs=5, callbacks=[backup, Stop()], verbose=0)
+    assert len(rbm.fit(X, batch_size=10, epochs=2, verbose=0).history["loss"]) == 2
+
+
+def test_batches_that_are_drawn_from_a_generator_are_used():
+    drawn = []
+
+    def batches():
+        for i in range(100):
+            drawn.append(i)
+            yield X[:10]
+
+    generator = batches()
+    rbm = compiled("layer")
+    rbm.fit(generator, epochs=2, steps_per_epoch=3, verbose=0)
+    assert int(rbm.optimizer.iterations.numpy()) == 6
+    assert len(drawn) <= 7
+
+
+def test_metrics_of_a_phase_have_names_of_their_own():
+    class Loud(tf_wcd.negative_phases.CD):
+        def metrics(self, state):
+            return {"loss": tf.constant(7.0)}
+
+    rbm = tf_wcd.RBMLayer(4, negative_phase=Loud())
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"Received: \['loss'\]"):
+        rbm.fit(X, verbose=0)
+
+
+def test_the_state_of_a_phase_is_floating():
+    class Counting(tf_wcd.negative_phases.CD):
+        def initial_state(self, machine, batch_size, key):
+            return {"count": tf.zeros([1, 1], tf.int32)}
+
+    rbm = tf_wcd.RBMLayer(4, negative_phase=Counting())
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"kept in float32. Received: 'count' of the type int32"):
+        rbm.fit(X, verbose=0)

@@ -43,6 +43,42 @@ def test_strong_weights_stay_finite():
     np.testing.assert_allclose(value, -np.logaddexp(0, free[:, None] - flipped).sum(1), rtol=1e-4, atol=1e-4)
 
 
+class Charged(tf_wcd.units.Bernoulli):
+    """A unit of two values with a base energy."""
+
+    def base_energy(self, states):
+        return 2.0 * states
+
+
+@pytest.mark.parametrize("visible", ["spin", Charged()], ids=str)
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        tf_wcd.units.Potts(2),
+        tf_wcd.units.Mixed([("spin", 2), ("bernoulli", 4)]),
+        tf_wcd.units.Gaussian(learn_variance=True),
+    ],
+    ids=str,
+)
+def test_units_of_several_columns_and_base_energies(visible, hidden):
+    """Against the differences of free energies with each unit flipped."""
+    normal = keras.initializers.RandomNormal(stddev=0.7, seed=3)
+    rbm = tf_wcd.RBMLayer(6, visible, hidden, kernel_initializer=normal, visible_bias_initializer=normal)
+    rbm.build((None, 6))
+    for variable in rbm.hidden_parameters.values():
+        variable.assign(np.linspace(-0.5, 0.5, 6))
+    low, high = rbm.visible_unit.values
+    x = np.random.default_rng(0).choice([low, high], (5, 6)).astype("float32")
+    expected = np.zeros(5)
+    for unit in range(6):
+        flipped = x.copy()
+        flipped[:, unit] = low + high - x[:, unit]
+        expected -= np.logaddexp(0, (rbm.free_energy(x) - rbm.free_energy(flipped)).numpy())
+    np.testing.assert_allclose(pseudo_log_likelihood(rbm, x), expected, rtol=1e-4)
+    many = pseudo_log_likelihood(rbm, x, bits=20_000, seed=0)
+    np.testing.assert_allclose(many, expected, rtol=0.05)
+
+
 def test_chunks(monkeypatch):
     p = bf.random_parameters(6, 4)
     states, expected = long_way(p, ("spin", "bernoulli"))

@@ -211,7 +211,7 @@ def test_columns_that_do_not_fit_are_refused():
     for unit, columns, message in (
         (units.Potts(3), 7, r"'potts' unit takes 3 columns.*Received: 7 columns"),
         (units.Mixed([("spin", 2), (units.Potts(3), 3)]), 6, r"take 5 columns. Received: 6"),
-        (units.Labelled("spin", 3), 2, r"at least 3 columns. Received: 2"),
+        (units.Labelled("spin", 3), 2, r"at least 4 columns. Received: 2"),
     ):
         with pytest.raises(ValueError, match=message):
             unit.check_columns(columns)
@@ -316,3 +316,23 @@ def test_states_are_told_from_expectations():
     assert tf_wcd.units.Potts(3).are_states(groups).numpy().tolist() == [[True] * 3 + [False] * 3, [False] * 6]
     assert tf_wcd.units.get("spin").are_states(groups[:1, :4]).numpy().tolist() == [[False, True, False, False]]
     assert tf_wcd.units.get("gaussian").are_states(groups).numpy().all()
+
+
+def test_a_unit_is_held_whole_or_not_at_all():
+    rbm = tf_wcd.RBMLayer(2, visible_type=units.Potts(3), seed=0)
+    rbm.build((None, 6))
+    start = [[1, 0, 0, 0, 1, 0]]
+    with pytest.raises(ValueError, match="held in part"):
+        rbm.sample(2, gibbs_steps=2, initial=start, clamp=[1, 0, 0, 0, 0, 0])
+    drawn = rbm.sample(50, gibbs_steps=5, initial=start, clamp=[1, 1, 1, 0, 0, 0], seed=0).numpy()
+    assert (drawn[:, :3] == [1, 0, 0]).all()
+    assert (drawn.reshape(50, 2, 3).sum(-1) == 1).all()
+
+
+def test_unit_types_without_a_configuration_are_told_apart():
+    class Scaled(units.Bernoulli):
+        def __init__(self, scale):
+            self.scale = scale
+
+    assert Scaled(1.0) != Scaled(3.0)
+    assert units.Bernoulli() == units.Bernoulli()

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 import tf_wcd
 from tf_wcd import replicas
-from tf_wcd.negative_phases import CD, PCD, WCD, WPCD, Exact, FixedPoints, Points
-from tf_wcd.negative_phases.weights import UniformWeights, model_log_weights, resampled
+from tf_wcd.negative_phases import CD, PCD, WCD, WPCD, Exact, FixedPoints, NegativePhase, Points, PointSource
+from tf_wcd.negative_phases.points.reconstructions import Reconstructed
+from tf_wcd.negative_phases.weights import BalancedWeights, UniformWeights, model_log_weights, resampled
 
 ROWS, VISIBLE, HIDDEN = 16, 5, 3
 
@@ -24,6 +25,16 @@ class FromBatch:
     def points(self, machine, batch, state, key):
         visible = tf.roll(batch.visible, 1, axis=-1)
         return Points(visible, machine.hidden_field(visible)), state
+
+
+class FromMeans(PointSource):
+    """Reconstructions without chance: hidden units are 1 where that is likelier, visible units moved by one."""
+
+    def points(self, machine, batch, state, key):
+        hidden = tf.cast(batch.hidden_field > 0, batch.visible.dtype)
+        visible = tf.roll(batch.visible, 1, axis=-1)
+        fields = {"hidden": hidden, "visible_field": machine.visible_field(hidden)}
+        return Reconstructed(visible, machine.hidden_field(visible), **fields), state
 
 
 class FromChains:
@@ -65,6 +76,13 @@ CASES = {
     "pcd": (lambda: pcd(chains=6), {}, lambda: sgd(0.5), 8),
     "wpcd": (lambda: wpcd(chains=6), {}, lambda: sgd(0.5), 8),
     "resampled": (resampling, {}, lambda: sgd(0.5), 8),
+    "balanced": (lambda: NegativePhase(FromMeans(), BalancedWeights()), {}, lambda: sgd(0.5), 8),
+    "balanced on the visible side": (
+        lambda: NegativePhase(FromMeans(), BalancedWeights("visible")),
+        {},
+        lambda: sgd(0.5),
+        11,
+    ),
     "exact": (lambda: Exact(), {}, lambda: sgd(0.5), 8),
     "fixed": (lambda: FixedPoints(np.eye(5)[:3]), {}, lambda: sgd(0.5), 8),
     "tempered": (lambda: wcd(minimum_ess=0.7), {}, lambda: sgd(0.5), 8),
@@ -84,7 +102,7 @@ CASES = {
 }
 
 
-MAIN = ("cd", "wcd", "pcd", "wpcd", "exact", "resampled", "tempered chains", "centred")
+MAIN = ("cd", "wcd", "balanced", "pcd", "wpcd", "exact", "resampled", "tempered chains", "centred")
 MORE = tuple(case for case in CASES if case not in MAIN)
 
 

@@ -1,4 +1,4 @@
-"""RBMs that learn: variables with any leading axes, the state of the negative phase, and the update of them."""
+"""RBMs that learn: the update as the difference of two phases, and the state of the negative phase."""
 
 from __future__ import annotations
 
@@ -8,134 +8,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, negative_phases, replicas
-from tf_wcd.arguments import check_integer, check_seed
-from tf_wcd.machine import Machine
-from tf_wcd.negative_phases import NegativePhase, State
+from tf_wcd import replicas
+from tf_wcd.negative_phases import State
 from tf_wcd.negative_phases.composition import start
 from tf_wcd.random import key_of
 from tf_wcd.training.gradient import Gradient, Offsets
 from tf_wcd.training.inputs import DataSpec, Input
-from tf_wcd.training.model import TrainingModel
-from tf_wcd.training.phase_variables import PhaseVariables
+from tf_wcd.training.machine_model import MachineModel
 from tf_wcd.training.step import Phases, gradient_of, measures_of, phases_of
-from tf_wcd.units import Unit
-from tf_wcd.units import get as get_unit
-from tf_wcd.units import serialize as serialize_unit
 
-SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
 _CHAINS = 0xC4A1  # the purpose of the key of the first chains: with or without them, updates draw the same numbers
 
 
-class ContrastiveModel(TrainingModel):
-    """One RBM, or several along leading axes, whose step is the difference of a positive and a negative phase.
-
-    `RBMLayer` describes the arguments.
-    """
-
-    data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
-
-    def __init__(
-        self,
-        units: int,
-        visible_type: str | Unit = "bernoulli",
-        hidden_type: str | Unit = "bernoulli",
-        negative_phase: str | NegativePhase = "wcd",
-        gibbs_steps: int | None = None,
-        chains: int | None = None,
-        centered: bool = False,
-        centering_rate: float = 0.01,
-        kernel_initializer: Any = None,
-        visible_bias_initializer: Any = "zeros",
-        hidden_bias_initializer: Any = "zeros",
-        seed: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if not 0 <= centering_rate <= 1:
-            raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
-        self.units = check_integer("units", units)
-        self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
-        self.hidden_unit.check_columns(self.units)
-        if not (self.visible_unit.finite or self.hidden_unit.finite):
-            raise ValueError(
-                "At least one side must have finitely many states, or the model may have no finite normaliser. "
-                f"Received: visible_type={visible_type!r}, hidden_type={hidden_type!r}"
-            )
-        self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
-        self.centered = bool(centered)
-        self.centering_rate = float(centering_rate)
-        self.seed = seed = check_seed(seed)
-        self.seed_generator = replicas.SeedGenerator(seed)
-        self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
-        if kernel_initializer is None:
-            kernel_initializer = keras.initializers.RandomNormal(stddev=0.01, seed=seed)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.visible_bias_initializer = keras.initializers.get(visible_bias_initializer)
-        self.hidden_bias_initializer = keras.initializers.get(hidden_bias_initializer)
-        self.phase_variables = PhaseVariables(name="negative_phase", dtype=self.dtype_policy)
-
-    # Variables
-
-    def build(self, input_shape: Any) -> None:
-        """Makes the variables, for inputs of the shape ``[batch, visible units]``."""
-        width = input_shape[-1]
-        if len(input_shape) != 2 or not width:
-            raise ValueError(
-                f"The input of an RBM must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
-            )
-        n_v, n_h = int(width), self.units
-        self.visible_unit.check_columns(n_v)
-        self.num_visible = n_v
-        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer)
-        self.visible_bias = self._add("visible_bias", (n_v,), self.visible_bias_initializer)
-        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer)
-        self.visible_parameters = self._add_all("visible", self.visible_unit.initial_parameters(n_v))
-        self.hidden_parameters = self._add_all("hidden", self.hidden_unit.initial_parameters(n_h))
-        if self.centered:
-            middle = self.visible_unit.midpoints(n_v), self.hidden_unit.midpoints(n_h)
-            self.visible_offset = self._add("visible_offset", (n_v,), _values(middle[0]), trainable=False)
-            self.hidden_offset = self._add("hidden_offset", (n_h,), _values(middle[1]), trainable=False)
-        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: n_v})
-        self.built = True
-
-    def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
-        with self.distribute_strategy.scope():
-            return self.add_weight(
-                shape=self.members + shape,
-                initializer=initializer,
-                name=name,
-                trainable=trainable,
-                aggregation="none" if trainable else "only_first_replica",  # all replicas assign the same
-            )
-
-    def _add_all(self, side: str, parameters: dict[str, np.ndarray]) -> dict[str, keras.Variable]:
-        return {name: self._add(f"{side}_{name}", v.shape, _values(v)) for name, v in parameters.items()}
-
-    def machine(self) -> Machine:
-        """The RBM at its present parameters, as a value to compute with."""
-        self.require_built()
-
-        def tensors(variables: dict[str, keras.Variable]) -> dict[str, tf.Tensor]:
-            return {name: tf.convert_to_tensor(variable) for name, variable in variables.items()}
-
-        mixed = self.compute_dtype != self.variable_dtype
-        return Machine(
-            visible=self.visible_unit.bind(tensors(self.visible_parameters)),
-            hidden=self.hidden_unit.bind(tensors(self.hidden_parameters)),
-            kernel=tf.convert_to_tensor(self.kernel),
-            visible_bias=tf.convert_to_tensor(self.visible_bias),
-            hidden_bias=tf.convert_to_tensor(self.hidden_bias),
-            product_dtype=self.compute_dtype if mixed else None,
-        )
-
-    def require_built(self) -> None:
-        """Raises ValueError if the number of visible units is not known yet."""
-        if not self.built:
-            raise ValueError(
-                "The layer does not know its number of visible units yet: "
-                "fit it, call it, or use `build((None, visible units))`."
-            )
+class ContrastiveModel(MachineModel):
+    """One RBM, or several along leading axes, whose step is the difference of a positive and a negative phase."""
 
     # The update
 
@@ -238,103 +124,7 @@ class ContrastiveModel(TrainingModel):
         rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
         return start(self.negative_phase, self.machine(), key, rows)
 
-    # Energies
-
-    def free_energy(self, x: Any) -> tf.Tensor:
-        """F(x) = -log sum_h exp(-Energy(x, h)), ``[n]`` for x ``[n, visible units]``."""
-        x = self.visible_tensor(x)
-        return self.machine().free_energy(x)
-
-    def energy(self, x: Any, h: Any) -> tf.Tensor:
-        """Energy of each pair of visible and hidden states.
-
-        Args:
-            x: ``[n, visible units]``.
-            h: ``[n, hidden units]``.
-
-        Returns:
-            ``[n]``.
-        """
-        x, h = self.visible_tensor(x), tf.cast(tf.convert_to_tensor(h), self.variable_dtype)
-        if h.shape.rank != 2 or h.shape[-1] != self.units:
-            raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
-        return self.machine().energy(x, h)
-
-    def reconstruct(self, x: Any) -> tf.Tensor:
-        """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape."""
-        x = self.visible_tensor(x)
-        machine = self.machine()
-        return machine.reconstruct(machine.hidden_field(x))
-
-    def visible_tensor(self, x: Any) -> tf.Tensor:
-        """Visible states as a tensor ``[n, visible units]``; builds the layer for them."""
-        x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
-        if x.shape.rank != 2:
-            raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
-        if not self.built:
-            self.build((None, x.shape[-1]))
-        if x.shape[-1] != self.num_visible:
-            raise ValueError(
-                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: shape {x.shape}"
-            )
-        return x
-
-    def start_at_means(self, x: Any) -> None:
-        """Sets the visible bias to that of units without weights that have the means of the data.
-
-        Call it before the first `fit` where some units are nearly always off, or on, as the pixels of images are
-        (Hinton 2012): hidden units that learn to switch them off are lost for anything else.
-
-        Args:
-            x: ``[examples, visible units]``; the training data.
-
-        Example:
-
-        >>> rbm = tf_wcd.RBMLayer(3, kernel_initializer="zeros")
-        >>> rbm.start_at_means([[0, 1], [0, 0], [0, 1], [0, 1]])
-        >>> [round(float(mean), 2) for mean in rbm.reconstruct([[0, 0]])[0]]
-        [0.01, 0.75]
-        """
-        x = self.checked_visible(x)
-        means = x.mean(axis=0, keepdims=True, dtype="float64").astype(self.variable_dtype)
-        bias = self.machine().visible.bias_of_means(means)[..., 0, :]
-        self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
-
-    def checked_visible(self, x: Any) -> np.ndarray:
-        """Visible states as a checked array; builds the layer for them."""
-        width = self.num_visible if self.built else None
-        x = data_checks.check_visible(x, self.visible_unit, width, dtype=self.variable_dtype)
-        if not self.built:
-            self.build((None, x.shape[1]))
-        return x
-
     # Saving
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "visible_type": serialize_unit(self.visible_unit),
-            "hidden_type": serialize_unit(self.hidden_unit),
-            "negative_phase": keras.saving.serialize_keras_object(self.negative_phase),
-            "centered": self.centered,
-            "centering_rate": self.centering_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "visible_bias_initializer": keras.initializers.serialize(self.visible_bias_initializer),
-            "hidden_bias_initializer": keras.initializers.serialize(self.hidden_bias_initializer),
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        config = dict(config)
-        for name in ("visible_type", "hidden_type", "negative_phase"):
-            if isinstance(config[name], dict):
-                config[name] = keras.saving.deserialize_keras_object(config[name], custom_objects=custom_objects)
-        if isinstance(config["negative_phase"], NegativePhase):
-            # Files of version 0.1 repeat the arguments that the phase was made with.
-            config = {name: value for name, value in config.items() if name not in ("gibbs_steps", "chains")}
-        return cls(**config)
 
     def get_build_config(self) -> dict[str, Any]:
         if not self.built:
@@ -348,25 +138,3 @@ class ContrastiveModel(TrainingModel):
         self.build(tuple(config["input_shape"]))
         if config.get("phase_shapes") is not None:
             self.phase_variables.build({name: tuple(shape) for name, shape in config["phase_shapes"].items()})
-
-    # Keras does not save the counters of seed generators; a run that goes on after a reload needs them.
-
-    def save_own_variables(self, store: Any) -> None:
-        super().save_own_variables(store)
-        for name in SEED_GENERATORS:
-            store[name] = getattr(self, name).state.numpy()
-        if self.data_means is not None:
-            store["data_means"] = self.data_means
-
-    def load_own_variables(self, store: Any) -> None:
-        known = {name: store[name] for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
-        for name in SEED_GENERATORS:
-            getattr(self, name).state.assign(np.asarray(known.pop(name)))
-        if "data_means" in known:
-            self.data_means = np.asarray(known.pop("data_means"))
-        super().load_own_variables(known)
-
-
-def _values(values: np.ndarray) -> Any:
-    """An initializer that gives these values, along any leading axes."""
-    return lambda shape, dtype=None: tf.broadcast_to(tf.cast(values, dtype or "float32"), shape)

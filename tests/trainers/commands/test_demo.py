@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
+import tf_wcd
 from trainers import cli
 
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -33,7 +34,7 @@ def test_demo_in_a_short_form(tmp_path):
     assert (tmp_path / "out" / "models" / "wcd" / "1" / "saved_model.pb").exists()
     for name in ("cd", "wcd"):
         rbm = keras.models.load_model(tmp_path / "out" / f"{name}.keras")
-        assert rbm.negative_phase.name == name
+        assert tf_wcd.negative_phases.name_of(rbm.negative_phase) == name
 
 
 def test_help_and_unknown_commands(tmp_path, capsys):
