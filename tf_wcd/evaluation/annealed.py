@@ -105,9 +105,6 @@ def annealed_log_partition(
         seed: an integer for reproducible estimates; if not given, each call draws new ones.
         memory_limit: bytes for the chains; they are run in groups that fit.
 
-    Returns:
-        An `AnnealedLogPartition`.
-
     Example:
 
     >>> rbm = tf_wcd.RBMLayer(5, kernel_initializer=keras.initializers.RandomNormal(stddev=0.5, seed=1))
@@ -128,8 +125,8 @@ def annealed_log_partition(
     if not reverse:
         return _result(forward, None, log_base, "none", _rounding(machine))
     starts, origin = _reverse_starts(rbm, data, initial, chains, burn_in, key)
-    backward = weigh(starts, betas[::-1], subkey(key, _REVERSE))
-    return _agreeing(_result(forward, backward, log_base, origin, _rounding(machine)))
+    back = weigh(starts, betas[::-1], subkey(key, _REVERSE))
+    return _agreeing(_result(forward, back, log_base, origin, _rounding(machine)))
 
 
 def _check_arguments(
