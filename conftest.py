@@ -18,6 +18,9 @@ import tf_wcd
 from tf_wcd.datasets import sources as sources_by_name
 from tf_wcd.units import names as unit_names
 
+# XLA reads its options once, and tests compile before the library does.
+tf_wcd.xla.allow_small_loops()
+
 # Run by other programs, in environments of their own.
 collect_ignore = ["tests/bounds_smoke.py"]
 

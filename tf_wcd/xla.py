@@ -23,12 +23,12 @@ def compiled(function: Callable[..., Any], jit_compile: bool | None = None, **op
     """`tf.function` of a function that each model makes for itself; with XLA by default."""
     jit = BY_DEFAULT if jit_compile is None else jit_compile
     if jit:
-        _allow_small_loops()
+        allow_small_loops()
     made = tf.function(function, jit_compile=jit, autograph=False, **options)
     return compat.without_retracing_warning(made)
 
 
-def _allow_small_loops() -> None:
+def allow_small_loops() -> None:
     """Raises the limit for this process, unless the user has set options of the kind.
 
     XLA reads its options when it first compiles; a program that has used it before keeps the compiler's limit.

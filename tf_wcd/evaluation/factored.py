@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tf_wcd.enumeration import Side, all_states
 from tf_wcd.units import Unit
+from tf_wcd.xla import compiled
 
 LARGEST_EXPONENT = 600.0  # exp overflows float64 at 709
 LOW_UNITS = 10
@@ -70,7 +71,6 @@ def _sides(side: Side) -> tuple[Unit, Unit, np.ndarray, np.ndarray, np.ndarray]:
 def _compiled(unit: Unit, other_values: tuple[float, float], group: int) -> Any:
     """The compiled sum for one machine: ``run(kernel, bias, other_bias)``."""
 
-    @tf.function(jit_compile=True, autograph=False)
     def run(kernel: tf.Tensor, bias: tf.Tensor, other_bias: tf.Tensor) -> tf.Tensor:
         count, others = kernel.shape
         low_count = min(count, LOW_UNITS)
@@ -101,4 +101,4 @@ def _compiled(unit: Unit, other_values: tuple[float, float], group: int) -> Any:
         _, total = tf.while_loop(lambda i, _: i < 2 ** (count - low_count), body, start, parallel_iterations=1)
         return total - padding * math.log(2)
 
-    return run
+    return compiled(run, jit_compile=True)

@@ -7,6 +7,7 @@ distances never exists.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
+from tf_wcd.xla import compiled
 
 # Chunks of samples have one of two sizes, so that few shapes have to be compiled.
 LARGE, SMALL = 1024, 128
@@ -193,7 +195,7 @@ class _Block:
         self.sums = tf.zeros([sigmas, width], dtype)
 
     def take_in(self, chunk: tf.Tensor, bias: tf.Tensor, precisions: tf.Tensor) -> None:
-        self.top, self.sums = _take_in(chunk, bias, self.columns, precisions, self.top, self.sums)
+        self.top, self.sums = _compiled_take_in()(chunk, bias, self.columns, precisions, self.top, self.sums)
 
     def log_sums(self, sigmas: np.ndarray) -> np.ndarray:
         """log of the sum of exp(-distance^2 / (2 sigma^2)), float64 ``[sigmas, points]``."""
@@ -207,7 +209,11 @@ def _shifted(points: np.ndarray, centre: np.ndarray, dtype: str) -> np.ndarray:
     return points
 
 
-@tf.function(jit_compile=True, autograph=False)
+@functools.cache
+def _compiled_take_in() -> Any:
+    return compiled(_take_in, jit_compile=True)
+
+
 def _take_in(
     chunk: tf.Tensor, bias: tf.Tensor, columns: tf.Tensor, precisions: tf.Tensor, top: tf.Tensor, sums: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
