@@ -191,7 +191,7 @@ def test_batches_that_are_drawn_from_a_generator_are_used():
     rbm = compiled("layer")
     rbm.fit(generator, epochs=2, steps_per_epoch=3, verbose=0)
     assert int(rbm.optimizer.iterations.numpy()) == 6
-    assert len(drawn) <= 7
+    assert len(drawn) <= 8  # TensorFlow asks for the next one before it is needed
 
 
 def test_metrics_of_a_phase_have_names_of_their_own():
