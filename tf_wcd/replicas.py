@@ -87,7 +87,7 @@ def own_rows(value: tf.Tensor) -> tf.Tensor:
 
 def for_logs(value: tf.Tensor) -> tf.Tensor:
     """A scalar that a training step returns: Keras averages those of several workers along an axis, which it needs."""
-    if count() > 1 and several_workers(tf.distribute.get_strategy()):
+    if count() > 1 and compat.runs_in_several_processes(tf.distribute.get_strategy()):
         return tf.reshape(value, [1])
     return value
 
@@ -105,11 +105,6 @@ def whole_gradients(optimizer: keras.optimizers.Optimizer, gradients: list[tf.Te
         return gradients
     # Each gives an equal part of the clipped sum: it is within the limits, so that it is not clipped again.
     return [gradient / count() for gradient in compat.clipped(optimizer, [total(g) for g in gradients])]
-
-
-def several_workers(strategy: tf.distribute.Strategy) -> bool:
-    """Whether the replicas are in several processes."""
-    return compat.runs_in_several_processes(strategy)
 
 
 def share_of_rows(rows: int, strategy: tf.distribute.Strategy, what: str) -> int:

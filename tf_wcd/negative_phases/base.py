@@ -62,7 +62,24 @@ class Points:
     log_weights: tf.Tensor | None = None
 
 
-class PointSource:
+class Part:
+    """What sources of points and rules for weights have in common."""
+
+    def metrics(self, state: State) -> dict[str, tf.Tensor]:
+        """Scalars of the state for the logs of training, by name; always the same names."""
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments of ``__init__``."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The object that `get_config` describes."""
+        return cls(**config)
+
+
+class PointSource(Part):
     """Where the points of a negative phase come from."""
 
     def validate(self, machine: Machine) -> None:
@@ -80,21 +97,8 @@ class PointSource:
         """The points of an update, and the state that it leaves; see `NegativePhase.points`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `points`.")
 
-    def metrics(self, state: State) -> dict[str, tf.Tensor]:
-        """Scalars of the state for the logs of training, by name; always the same names."""
-        return {}
 
-    def get_config(self) -> dict[str, Any]:
-        """Arguments of ``__init__``."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """The object that `get_config` describes."""
-        return cls(**config)
-
-
-class Weights:
+class Weights(Part):
     """A rule for the weights of points."""
 
     def initial_state(self, machine: Machine, state: State, key: tf.Tensor) -> State:
@@ -108,16 +112,3 @@ class Weights:
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
         """``[..., M]`` logarithm of the weights, normalised over the points of all replicas, and the new state."""
         raise NotImplementedError(f"{type(self).__name__} must implement `log_weights`.")
-
-    def metrics(self, state: State) -> dict[str, tf.Tensor]:
-        """Scalars of the state for the logs of training, by name; always the same names."""
-        return {}
-
-    def get_config(self) -> dict[str, Any]:
-        """Arguments of ``__init__``."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """The object that `get_config` describes."""
-        return cls(**config)
