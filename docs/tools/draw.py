@@ -33,16 +33,16 @@ def draw_plots() -> None:
     """Every function of `tf_wcd.plots` on Bars and Stripes: curves, probabilities, samples, filters."""
     states, probabilities = tf_wcd.datasets.load("BS16")
     curves, models = {}, {}
-    for phase in ("cd", "wcd"):
+    for phase in demo.PHASES:
         rbm, history = demo.train("BS16", phase, EPOCHS, seed=0, verbose=0)
         updates = [(epoch + 1) * demo.UPDATES_PER_EPOCH for epoch, _, _ in history]
         curves[f"{phase.upper()}_1"] = updates, [kl for _, kl, _ in history]
         models[f"{phase.upper()}_1"] = np.exp(tf_wcd.evaluation.log_prob(rbm, 2 * states - 1))
     samples = (rbm.sample(40, gibbs_steps=500, seed=0).numpy() + 1) / 2
     sheets = [
-        plots.compare_training(probabilities, curves, models, "compare_training: Bars and Stripes, 32 hidden spins"),
-        plots.image_sheet(samples, (4, 4), columns=20, title="image_sheet: samples of WCD_1"),
-        plots.image_sheet(rbm.kernel.numpy().T, (4, 4), columns=16, signed=True, title="image_sheet: filters of WCD_1"),
+        plots.compare_training(probabilities, curves, models, "compare_training: Bars and Stripes, 80 hidden spins"),
+        plots.image_sheet(samples, (4, 4), columns=20, title="image_sheet: samples of BCD_1"),
+        plots.image_sheet(rbm.kernel.numpy().T, (4, 4), columns=16, signed=True, title="image_sheet: filters of BCD_1"),
     ]
     rows = [plots.pixels(sheet) for sheet in sheets]
     width = max(row.shape[1] for row in rows)

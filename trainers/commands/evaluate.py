@@ -39,7 +39,7 @@ COMMAND = Command(
     define_flags,
     run,
     (
-        "wcd evaluate --model=demo/wcd.keras --data=BS16",
+        "wcd evaluate --model=demo/bcd.keras --data=BS16",
         "wcd evaluate --model=digits.keras --data=mnist --temperatures=10000 --json",
     ),
 )

@@ -34,5 +34,5 @@ COMMAND = Command(
     "Publish a saved model as the next version that a server picks up.",
     define_flags,
     run,
-    ("wcd export --model=demo/wcd.keras --base_path=models/rbm --keep=3",),
+    ("wcd export --model=demo/bcd.keras --base_path=models/rbm --keep=3",),
 )

@@ -46,6 +46,6 @@ COMMAND = Command(
     run,
     (
         "wcd sample --server=localhost:8500 --model_name=rbm --count=64 --png=sheet.png",
-        "wcd sample --model=demo/wcd.keras --count=1000 --npy=samples.npy",
+        "wcd sample --model=demo/bcd.keras --count=1000 --npy=samples.npy",
     ),
 )

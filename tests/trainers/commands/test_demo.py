@@ -31,8 +31,8 @@ def test_demo_in_a_short_form(tmp_path):
     assert np.ptp(picture) > 0.5
     assert "samples over gRPC" in result.stdout
     assert image.imread(tmp_path / "out" / "samples.png").shape[0] > 100
-    assert (tmp_path / "out" / "models" / "wcd" / "1" / "saved_model.pb").exists()
-    for name in ("cd", "wcd"):
+    assert (tmp_path / "out" / "models" / "bcd" / "1" / "saved_model.pb").exists()
+    for name in ("cd", "wcd", "bcd"):
         rbm = keras.models.load_model(tmp_path / "out" / f"{name}.keras")
         assert tf_wcd.negative_phases.name_of(rbm.negative_phase) == name
 
