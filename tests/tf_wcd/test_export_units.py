@@ -201,11 +201,11 @@ def test_samples_follow_the_exact_distribution(name, served_model):
     log_weights = -wide.free_energy(tf.constant(states)).numpy()
     exact = np.exp(log_weights - log_weights.max())
     exact /= exact.sum()
-    rows = 20_000
+    rows = 5000
     seeds = np.arange(rows)
     assert abs(chi_square_z(counts_of(served["sample"](seed=seeds)["visible"], states), exact)) < 4
     start = np.repeat(states[:1], rows, 0).astype("float32")
-    chain = {"visible": start, "seed": seeds, "steps": np.full(rows, 80, "int32")}
+    chain = {"visible": start, "seed": seeds, "steps": np.full(rows, 60, "int32")}
     assert abs(chi_square_z(counts_of(served["gibbs"](**chain)["visible"], states), exact)) < 4
     first = rbm.visible_unit.describe_columns(rbm.num_visible).first
     mask = (first == 0).astype("float32")
@@ -221,14 +221,14 @@ def test_samples_of_a_real_part(served_model):
     h = all_states(wide.hidden, 4, "float64")
     weights = tf.nn.softmax(-wide.hidden_free_energy(h)).numpy()
     means = wide.visible.mean(wide.visible_field(h)).numpy()
-    start = np.zeros([20_000, 7], "float32")  # expectations are states to start from, too
-    chain = {"visible": start, "seed": np.arange(20_000), "steps": np.full(20_000, 400, "int32")}
+    start = np.zeros([5000, 7], "float32")  # expectations are states to start from, too
+    chain = {"visible": start, "seed": np.arange(5000), "steps": np.full(5000, 200, "int32")}
     visible = served["gibbs"](**chain)["visible"].astype("float64")
     truth = weights @ means
     error = np.sqrt(visible.var(0) / len(visible))
     assert np.all(np.abs(visible.mean(0) - truth) < 4.5 * error)
     variance = 1 + weights @ means[:, 3:5] ** 2 - truth[3:5] ** 2
-    np.testing.assert_allclose(visible[:, 3:5].var(0), variance, rtol=0.05)
+    np.testing.assert_allclose(visible[:, 3:5].var(0), variance, rtol=0.1)  # four standard errors
 
 
 @pytest.mark.parametrize(
