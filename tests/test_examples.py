@@ -30,7 +30,13 @@ def test_every_example_has_a_short_form():
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == SHORT.keys() | ELSEWHERE
 
 
-@pytest.mark.parametrize("name", SHORT)
+# Two workers start TensorFlow three times.
+LONG = {"two_workers"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SHORT]
+)
 @pytest.mark.usefixtures("names_as_before")
 def test_example(name, tmp_path, monkeypatch, capsys):
     if name in NEED_IMAGES and not Path(COPIES, "mnist.npz").exists():

@@ -109,6 +109,7 @@ def test_rows_alone_and_in_batches_of_any_size(kind, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_loader_of_tf_serving_with_xla_disabled(tmp_path):
     """Another process, TF-Serving's loader and its settings; and a control that XLA is indeed disabled there."""
     rbm = _middle(50, 21)

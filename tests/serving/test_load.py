@@ -90,7 +90,7 @@ def swap_under_load(server, library, base, clients, seconds, pause=0.0):
     return counts, failures, versions, memory
 
 
-@pytest.mark.parametrize("batching", [False, True])
+@pytest.mark.parametrize("batching", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_versions_change_under_load(library, base, batching):
     server = this_process(base, enable_batching=batching)
     counts, failures, versions, _ = swap_under_load(server, library, base, clients=6, seconds=1, pause=0.05)

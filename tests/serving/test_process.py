@@ -85,6 +85,7 @@ def test_flags_health_metrics_and_a_graceful_end(base, tmp_path):
         assert "Shutting down" in process.log
 
 
+@pytest.mark.slow
 def test_clients_with_retries_lose_nothing_when_the_server_is_killed(base):
     port = free_port()
     flags = (f"--port={port}", "--model_name=rbm", f"--model_base_path={base}")

@@ -40,6 +40,7 @@ def layer(visible, hidden):
     return rbm
 
 
+@pytest.mark.slow
 def test_exact_evaluation():
     rbm = layer(12, 8000)
     limit = 12 * MEGABYTE
@@ -99,6 +100,7 @@ def test_a_stream_of_five_million_rows():
     assert max(rss for *_, rss in seen) - seen[0][2] < 600 * MEGABYTE  # far from the 2 GB of all rows
 
 
+@pytest.mark.slow
 def test_annealing():
     rbm = layer(20, 600)
     limit = 6 * MEGABYTE
