@@ -44,6 +44,10 @@ class OnlineLikelihood(EvaluationCallback):
     def __init__(self, x_valid: Any, every: int = 1) -> None:
         super().__init__(x_valid, every, "x_valid")
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        online_log_partition(self.model)  # a model without observers is refused before the first update
+
     def evaluate(self) -> tuple[Any, ...]:
         known = online_log_partition(self.model)
         x = self.states
