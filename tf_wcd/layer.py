@@ -29,7 +29,8 @@ class RBMLayer(ContrastiveModel):
         units: number of hidden units.
         visible_type: ``"bernoulli"`` (0/1), ``"spin"`` (-1/+1), ``"gaussian"`` (real), or a `tf_wcd.units.Unit`.
         hidden_type: as ``visible_type``; one of the two sides must have finitely many states.
-        negative_phase: ``"cd"``, ``"wcd"``, ``"pcd"``, ``"wpcd"``, ``"exact"``, or a `tf_wcd.NegativePhase` object.
+        negative_phase: ``"cd"``, ``"wcd"``, ``"bcd"``, ``"pcd"``, ``"wpcd"``, ``"jpcd"``, ``"exact"``, or a
+            `tf_wcd.NegativePhase` object.
         gibbs_steps: k of CD_k and its kin, 1 if not given. A negative phase that is an object has it already.
         chains: number of persistent chains; if not given, as many as there are examples in the first batch. A negative
             phase that is an object has it already.
@@ -166,4 +167,6 @@ class RBMLayer(ContrastiveModel):
             if wished is not None and wished != len(x):
                 raise ValueError(f"The layer was made for {wished} chains. Received: {len(x)} states")
         key = key_of(self.seed_generator.next())
-        self.phase_variables.start(start(self.negative_phase, self.machine(), key, visible=tf.convert_to_tensor(x)))
+        with self.distribute_strategy.scope():
+            state = start(self.negative_phase, self.machine(), key, visible=tf.convert_to_tensor(x))
+        self.phase_variables.start(state)

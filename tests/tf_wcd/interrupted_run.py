@@ -44,8 +44,8 @@ def layer(phase, steps_per_execution, jit_compile, **arguments):
 
 
 def single(folder):
-    """One update at each call, with chains, and a smaller batch at the end of each pass."""
-    rbm = layer("pcd", 1, jit_compile=False, chains=10)
+    """One update at each call, with weighted chains and observers, and a smaller batch at the end of each pass."""
+    rbm = layer(tf_wcd.negative_phases.JPCD(chains=10, observers=20, resample_below=0.9), 1, jit_compile=False)
     rbm.fit(X, batch_size=16, epochs=EPOCHS, verbose=0, callbacks=callbacks(folder))
     return [rbm]
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_wcd
 from tests.tf_wcd.two_replicas import MAIN, MORE
 
-WITH_CHAINS = ("pcd", "wpcd", "resampled", "tempered chains", "spins", "adam")
+WITH_CHAINS = ("pcd", "wpcd", "jpcd", "resampled", "tempered chains", "spins", "adam")
 
 
 def run(folder, part):
@@ -95,6 +95,18 @@ def test_all_chains_are_saved_and_spread_again(results):
     np.testing.assert_array_equal(results["draws loaded"], results["draws b"])
     assert np.any(results["draws one"] != results["draws loaded"])
     np.testing.assert_array_equal(results["draws again"], results["draws one"])
+
+
+def test_replicas_share_the_weights_and_each_watches_with_whole_groups(results):
+    assert results["observed weights"].shape == (20, 1)
+    np.testing.assert_allclose(results["observed weights"].sum(), 1, rtol=1e-5)  # over all replicas
+    assert results["observed resamplings"] > 0
+    assert results["observed groups"].shape == (10, 1)
+    assert len(set(results["observed groups"].ravel())) == 10  # each replica has its own
+    estimate, error = results["observed online"]
+    assert abs(estimate - results["observed exact"]) < 4 * error < 2
+    np.testing.assert_allclose(results["observed alone"], results["observed online"], rtol=1e-5)
+    assert abs(results["observed metric"][-1] - estimate) < 1
 
 
 def test_a_strategy_of_one_replica_trains_as_no_strategy_does():

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_wcd
 from tf_wcd import replicas
-from tf_wcd.negative_phases import CD, PCD, WCD, WPCD, Exact, FixedPoints, NegativePhase, Points, PointSource
+from tf_wcd.negative_phases import CD, JPCD, PCD, WCD, WPCD, Exact, FixedPoints, NegativePhase, Points, PointSource
 from tf_wcd.negative_phases.points.reconstructions import Reconstructed
 from tf_wcd.negative_phases.weights import BalancedWeights, UniformWeights, model_log_weights, resampled
 
@@ -60,6 +60,7 @@ def plain(name, *bases):
 
 cd, wcd = plain("CDPoints", FromBatch, CD), plain("WCDPoints", FromBatch, WCD)
 pcd, wpcd = plain("PCDPoints", FromChains, PCD), plain("WPCDPoints", FromChains, WPCD)
+jpcd = plain("JPCDPoints", FromChains, JPCD)
 sgd = keras.optimizers.SGD
 
 
@@ -75,6 +76,7 @@ CASES = {
     "wcd": (lambda: wcd(), {}, lambda: sgd(0.5), 8),
     "pcd": (lambda: pcd(chains=6), {}, lambda: sgd(0.5), 8),
     "wpcd": (lambda: wpcd(chains=6), {}, lambda: sgd(0.5), 8),
+    "jpcd": (lambda: jpcd(chains=6, observers=0, resample_below=0), {}, lambda: sgd(0.5), 8),
     "resampled": (resampling, {}, lambda: sgd(0.5), 8),
     "balanced": (lambda: NegativePhase(FromMeans(), BalancedWeights()), {}, lambda: sgd(0.5), 8),
     "balanced on the visible side": (
@@ -102,7 +104,7 @@ CASES = {
 }
 
 
-MAIN = ("cd", "wcd", "balanced", "pcd", "wpcd", "exact", "resampled", "tempered chains", "centred")
+MAIN = ("cd", "wcd", "balanced", "pcd", "wpcd", "exact", "jpcd", "resampled", "tempered chains", "centred")
 MORE = tuple(case for case in CASES if case not in MAIN)
 
 
@@ -166,6 +168,26 @@ def own_draws(strategy, folder):
     return results
 
 
+def observed(strategy, folder):
+    """Chains that move, are resampled and watched: the weights of all replicas, and log Z there and on one device."""
+    with strategy.scope():
+        rbm = layer(lambda: JPCD(chains=20, observers=200, resample_below=0.9), {}, lambda: sgd(0.3), run_eagerly=True)
+    history = rbm.fit(data({}), batch_size=8, epochs=3, verbose=0).history
+    online = tf_wcd.evaluation.online_log_partition(rbm)
+    rbm.save(f"{folder}/observed.keras")
+    one = keras.models.load_model(f"{folder}/observed.keras")
+    alone = tf_wcd.evaluation.online_log_partition(one)
+    return {
+        "observed weights": np.exp(rbm.chain_states()["log_weights"]),
+        "observed groups": rbm.chain_states()["observer_log_partition"],
+        "observed resamplings": rbm.chain_states()["resamplings"],
+        "observed online": [online.estimate, online.standard_error],
+        "observed alone": [alone.estimate, alone.standard_error],
+        "observed metric": history["online_log_partition"],
+        "observed exact": tf_wcd.evaluation.log_partition(one),
+    }
+
+
 def divergence(strategy):
     """A learning rate that is far too high: the error, and chains before and after."""
     with strategy.scope():
@@ -222,7 +244,8 @@ def main(path, part):
     if part == "more":
         results |= divergence(two)
     else:
-        results |= own_draws(two, path.rpartition("/")[0]) | up_down(two)
+        folder = path.rpartition("/")[0]
+        results |= own_draws(two, folder) | observed(two, folder) | up_down(two)
     np.savez(path, **results)
 
 

@@ -4,6 +4,7 @@ from tf_wcd.enumeration import MAX_UNITS
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
 from tf_wcd.evaluation.exact import kl_divergence, log_partition, log_prob
 from tf_wcd.evaluation.likelihood import LogLikelihood, log_likelihood
+from tf_wcd.evaluation.online import OnlineLogPartition, online_log_partition
 from tf_wcd.evaluation.parzen import parzen_bandwidth, parzen_log_likelihood
 from tf_wcd.evaluation.pseudo import PseudoLogLikelihood, pseudo_log_likelihood
 from tf_wcd.evaluation.variational import VariationalBound, variational_bound
@@ -12,6 +13,7 @@ __all__ = [
     "MAX_UNITS",
     "AnnealedLogPartition",
     "LogLikelihood",
+    "OnlineLogPartition",
     "PseudoLogLikelihood",
     "VariationalBound",
     "annealed_log_partition",
@@ -19,6 +21,7 @@ __all__ = [
     "log_likelihood",
     "log_partition",
     "log_prob",
+    "online_log_partition",
     "parzen_bandwidth",
     "parzen_log_likelihood",
     "pseudo_log_likelihood",

@@ -9,12 +9,13 @@ from typing import Any
 from tf_wcd.negative_phases import points, weights
 from tf_wcd.negative_phases.base import Batch, Points, PointSource, State, Weights
 from tf_wcd.negative_phases.composition import NegativePhase
-from tf_wcd.negative_phases.named import BCD, CD, PCD, WCD, WPCD, Exact, FixedPoints
+from tf_wcd.negative_phases.named import BCD, CD, JPCD, PCD, WCD, WPCD, Exact, FixedPoints
 from tf_wcd.registry import Registry
 
 __all__ = [
     "BCD",
     "CD",
+    "JPCD",
     "PCD",
     "WCD",
     "WPCD",
@@ -111,5 +112,5 @@ def _listed(names: Any) -> str:
     return " and ".join(f"`{name}`" for name in names)
 
 
-for _name, _phase in {"cd": CD, "wcd": WCD, "bcd": BCD, "pcd": PCD, "wpcd": WPCD, "exact": Exact}.items():
+for _name, _phase in {"cd": CD, "wcd": WCD, "bcd": BCD, "pcd": PCD, "wpcd": WPCD, "jpcd": JPCD, "exact": Exact}.items():
     register(_name, _phase)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_wcd.machine import Machine
+from tf_wcd.sampling.population import LogPartition
 
 State = dict[str, tf.Tensor]
 
@@ -68,6 +69,13 @@ class Part:
     def metrics(self, state: State) -> dict[str, tf.Tensor]:
         """Scalars of the state for the logs of training, by name; always the same names."""
         return {}
+
+    def log_partition(self, machine: Machine, state: State) -> LogPartition | None:
+        """log Z at the present parameters, if the state of all replicas together knows it; ``None`` if it does not.
+
+        See `tf_wcd.evaluation.online_log_partition`.
+        """
+        return None
 
     def get_config(self) -> dict[str, Any]:
         """Arguments of ``__init__``."""

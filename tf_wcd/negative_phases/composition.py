@@ -12,6 +12,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, PointSource, State, Weights
 from tf_wcd.negative_phases.weights.model import ModelWeights
 from tf_wcd.random import subkey
+from tf_wcd.sampling.population import LogPartition
 
 _WEIGHTS = 0x3E16  # the purpose of the key of the weights, so that they draw other numbers than the points
 
@@ -78,7 +79,8 @@ class NegativePhase:
         state = self.initial_state(machine, visible.shape[-2], key)
         if "visible" not in state:
             raise ValueError(
-                f"The negative phase has no persistent chains: use 'pcd' or 'wpcd'. Received: {type(self).__name__}"
+                "The negative phase has no persistent chains: use 'pcd', 'wpcd' or 'jpcd'. "
+                f"Received: {type(self).__name__}"
             )
         return self.source.state_at(machine, visible, state, key)
 
@@ -96,6 +98,14 @@ class NegativePhase:
     def metrics(self, state: State) -> dict[str, tf.Tensor]:
         """Scalars of the state for the logs of training, by name; always the same names."""
         return {**self.source.metrics(state), **self.weights.metrics(state)}
+
+    def log_partition(self, machine: Machine, state: State) -> LogPartition | None:
+        """log Z at the present parameters, if the state of all replicas together knows it; ``None`` if it does not.
+
+        See `tf_wcd.evaluation.online_log_partition`.
+        """
+        known = self.source.log_partition(machine, state)
+        return self.weights.log_partition(machine, state) if known is None else known
 
     def get_config(self) -> dict[str, Any]:
         """Arguments of ``__init__``; a subclass that takes none leaves it as it is."""

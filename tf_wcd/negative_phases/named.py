@@ -9,8 +9,8 @@ import keras
 from tf_wcd.arguments import check_integer
 from tf_wcd.enumeration import MAX_LISTED_UNITS
 from tf_wcd.negative_phases.composition import NegativePhase
-from tf_wcd.negative_phases.points import GivenPoints, PersistentChains, Reconstructions, WholeSpace
-from tf_wcd.negative_phases.weights import BalancedWeights, DataWeights, ModelWeights, UniformWeights
+from tf_wcd.negative_phases.points import AnnealedChains, GivenPoints, PersistentChains, Reconstructions, WholeSpace
+from tf_wcd.negative_phases.weights import BalancedWeights, DataWeights, JarzynskiWeights, ModelWeights, UniformWeights
 
 
 class _Pair(NegativePhase):
@@ -95,6 +95,44 @@ class WPCD(_Pair):
 
     def __init__(self, gibbs_steps: int = 1, chains: int | None = None, minimum_ess: float = 0.0) -> None:
         super().__init__(PersistentChains(gibbs_steps, chains), ModelWeights(minimum_ess))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class JPCD(_Pair):
+    """Persistent chains with Jarzynski's weights, which keep them samples of the model while it learns.
+
+    Further chains, the observers, only watch. They give a running log Z, for
+    `tf_wcd.evaluation.online_log_partition` and `tf_wcd.callbacks.OnlineLikelihood`; the logs have it as
+    ``online_log_partition`` with ``online_log_partition_error``. See
+    `tf_wcd.negative_phases.weights.JarzynskiWeights`.
+
+    Args:
+        gibbs_steps: steps that chains and observers advance at each update, at least 1.
+        chains: number of chains; ``None`` for as many as there are examples in the first batch.
+        observers: number of observers, rounded up to whole groups; ``None`` for as many as there are chains, and at
+            least 100. Each costs as much as a chain; with 0 there is no running log Z.
+        resample_below: effective sample size, as a fraction of the chains, below which they are resampled.
+
+    Example:
+
+    >>> states, _ = tf_wcd.datasets.load("BS09")
+    >>> rbm = tf_wcd.RBMLayer(9, negative_phase=JPCD(observers=200), seed=0)
+    >>> rbm.compile(keras.optimizers.SGD(0.05))
+    >>> history = rbm.fit(states, batch_size=14, epochs=5, verbose=0)
+    >>> result = tf_wcd.evaluation.online_log_partition(rbm)
+    >>> abs(result.estimate - tf_wcd.evaluation.log_partition(rbm)) < 4 * result.standard_error
+    True
+    """
+
+    def __init__(
+        self,
+        gibbs_steps: int = 1,
+        chains: int | None = None,
+        observers: int | None = None,
+        resample_below: float = 0.5,
+    ) -> None:
+        source = AnnealedChains(gibbs_steps, chains)
+        super().__init__(source, JarzynskiWeights(resample_below, observers, source.gibbs_steps))
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")

@@ -1,8 +1,8 @@
 """Where the points of a negative phase come from."""
 
-from tf_wcd.negative_phases.points.chains import PersistentChains
+from tf_wcd.negative_phases.points.chains import AnnealedChains, PersistentChains
 from tf_wcd.negative_phases.points.fixed import GivenPoints
 from tf_wcd.negative_phases.points.reconstructions import Reconstructions
 from tf_wcd.negative_phases.points.space import WholeSpace
 
-__all__ = ["GivenPoints", "PersistentChains", "Reconstructions", "WholeSpace"]
+__all__ = ["AnnealedChains", "GivenPoints", "PersistentChains", "Reconstructions", "WholeSpace"]

@@ -12,6 +12,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, PointSource, State
 from tf_wcd.random import batch_source
 from tf_wcd.sampling import gibbs_from_hidden, random_visible
+from tf_wcd.sampling.population import annealed_samples
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -47,3 +48,28 @@ class PersistentChains(PointSource):
 
     def get_config(self) -> dict[str, Any]:
         return {"gibbs_steps": self.gibbs_steps, "chains": self.chains}
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class AnnealedChains(PersistentChains):
+    """Persistent chains that start as samples of the model, for weights that follow it from there.
+
+    They are carried to the initial parameters from independent units, with as many temperatures as the kernel asks
+    for; see `tf_wcd.sampling.population.annealed_population`. A chain keeps its visible state alone. Where the rule of
+    the weights has drawn hidden states (``hidden`` in the state) they are used; otherwise they are drawn.
+    """
+
+    def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
+        return {"visible": annealed_samples(machine, self.chains or batch_size, key)}
+
+    def state_at(self, machine: Machine, visible: tf.Tensor, state: State, key: tf.Tensor) -> State:
+        return {**state, "visible": visible}
+
+    def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
+        source = batch_source(key)
+        hidden = state.get("hidden")
+        if hidden is None:
+            hidden = machine.sample_hidden(machine.hidden_field(state["visible"]), source, draw=0)
+        visible = gibbs_from_hidden(machine, hidden, self.gibbs_steps, source).visible
+        kept = {name: value for name, value in state.items() if name != "hidden"}
+        return Points(visible, batch.hidden_field_beside(visible)), {**kept, "visible": visible}

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from tf_wcd import replicas
-
-
-def systematic_indices(log_weights: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Indices of points in proportion to their weights, by one random number: systematic resampling.
-
-    Point m is drawn floor(M w_m) or ceil(M w_m) times, M w_m times in expectation. Of all usual schemes it adds the
-    least noise.
-
-    Args:
-        log_weights: ``[..., M]`` normalised log-weights.
-        uniform: ``[...]`` random numbers in (0, 1).
-
-    Returns:
-        int32 ``[..., M]``, increasing.
-
-    Example:
-
-    >>> systematic_indices(tf.math.log([0.5, 0.25, 0.25, 0.0]), tf.constant(0.5)).numpy().tolist()
-    [0, 0, 1, 2]
-    """
-    count = log_weights.shape[-1]
-    cumulative = tf.cumsum(tf.exp(log_weights), axis=-1)
-    places = (tf.range(count, dtype=log_weights.dtype) + uniform[..., None]) / count * cumulative[..., -1:]
-    # As many of the cumulative weights lie at or below a place as there are points before the one that is drawn.
-    return tf.minimum(tf.searchsorted(cumulative, places, side="right"), count - 1)
+from tf_wcd.sampling.resampling import systematic_indices
 
 
 def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
@@ -50,3 +28,24 @@ def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> 
     indices = systematic_indices(weights, replicas.gather(uniform[..., None])[..., 0])
     chosen = tf.gather(whole, indices, axis=-2, batch_dims=len(indices.shape) - 1)
     return replicas.own_rows(chosen)
+
+
+def resampled_where(
+    low: tf.Tensor, values: Mapping[str, tf.Tensor], log_weights: tf.Tensor, uniform: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """`resampled` for the machines whose weights ask for it; costs next to nothing where none does.
+
+    Args:
+        low: ``[...]`` true where to resample.
+        values: arrays ``[..., M, n]`` of the same points, by name.
+        log_weights: as for `resampled`.
+        uniform: as for `resampled`.
+    """
+
+    def chosen() -> dict[str, tf.Tensor]:
+        where = low[..., None, None]
+        return {name: tf.where(where, resampled(v, log_weights, uniform), v) for name, v in values.items()}
+
+    if replicas.count() > 1:  # inside of `tf.cond` replicas cannot talk to each other
+        return chosen()
+    return tf.cond(tf.reduce_any(low), chosen, lambda: {name: tf.identity(v) for name, v in values.items()})

@@ -1,0 +1,69 @@
+"""log Z of a model that has watched it while it trained."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from tf_wcd.layer import RBMLayer
+
+
+@dataclasses.dataclass(frozen=True)
+class OnlineLogPartition:
+    """A running log Z in nats; arrays ``[count]`` for an ensemble.
+
+    Attributes:
+        estimate: log of the mean of Z over independent groups of chains. Z itself is estimated without bias, so log Z
+            is too *low* on average, the more so the larger the error.
+        standard_error: of ``estimate``, from the spread of the groups. Ten of them know it to about a quarter, so that
+            deviations have Student's distribution with nine degrees of freedom. Above about one nat, distrust both.
+    """
+
+    estimate: Any
+    standard_error: Any
+
+
+def online_log_partition(rbm: RBMLayer) -> OnlineLogPartition:
+    """log Z at the present parameters, from chains that have followed the model through its training.
+
+    It costs one free energy of these chains. The model must have been trained with a negative phase that has such
+    chains, ``"jpcd"``. Parameters may have been changed by hand since: a large change makes the error large.
+
+    Args:
+        rbm: an `RBMLayer` or `RBMEnsemble` that has been trained. Several workers must ask together.
+
+    Raises:
+        ValueError: if there is no running log Z.
+
+    Example:
+
+    >>> states, _ = tf_wcd.datasets.load("BS09")
+    >>> rbm = tf_wcd.RBMLayer(9, negative_phase="jpcd", seed=0)
+    >>> rbm.compile(keras.optimizers.SGD(0.05))
+    >>> history = rbm.fit(states, batch_size=14, epochs=5, verbose=0)
+    >>> result = online_log_partition(rbm)
+    >>> abs(result.estimate - tf_wcd.evaluation.log_partition(rbm)) < 4 * result.standard_error
+    True
+    """
+    rbm.require_built()
+    phase = rbm.negative_phase
+    state = {name: tf.constant(value) for name, value in rbm.chain_states().items()}
+    known = phase.log_partition(rbm.machine(), state)
+    if known is None:
+        observers = phase.get_config().get("observers", "none")
+        raise ValueError(
+            "The model has no running log Z. Train it with negative_phase='jpcd', whose observers give one unless "
+            "there are 0, or use `tf_wcd.evaluation.annealed_log_partition`. "
+            f"Received: {type(phase).__name__} with observers={observers}"
+            + ("" if rbm.has_phase_state() else ", before its first `fit`")
+        )
+    return OnlineLogPartition(*(_number(value) for value in known))
+
+
+def _number(value: tf.Tensor) -> Any:
+    array = np.asarray(value, "float64")
+    return array if array.shape else float(array)
