@@ -52,3 +52,17 @@ def check_seed(seed: Any) -> int | None:
     if seed is not None and not (is_integer(seed) and -(2**63) <= seed < 2**63):
         raise ValueError(f"`seed` must be None or an integer of 64 bits. Received: seed={seed!r}")
     return None if seed is None else int(seed)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """The argument of that name, if it is a finite number above zero.
+
+    Example:
+
+    >>> check_positive("share", 0)
+    Traceback (most recent call last):
+    ValueError: `share` must be a positive number. Received: share=0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
+    return float(value)

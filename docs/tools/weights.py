@@ -62,7 +62,9 @@ def reconstructions(machine: Machine, phase: str) -> tuple[np.ndarray, np.ndarra
     examples = tf.constant([[-1.0, 1, 1, 1], [1, 1, -1, 1], [1, -1, 1, -1], [1, 1, -1, -1]])
     data = tf.repeat(examples, POINTS // len(examples), axis=0)
     batch = Batch(machine, data, tf.fill([POINTS], -np.float32(np.log(POINTS))))
-    points, log_weights, _ = weighted_points(tf_wcd.negative_phases.get(phase), machine, batch, {}, tf.constant([1, 2], tf.uint32))
+    points, log_weights, _ = weighted_points(
+        tf_wcd.negative_phases.get(phase), machine, batch, {}, tf.constant([1, 2], tf.uint32)
+    )
     return shares(points.visible, np.full(POINTS, 1 / POINTS)), shares(points.visible, np.exp(log_weights))
 
 

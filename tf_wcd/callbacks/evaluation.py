@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,20 +21,21 @@ class EvaluationCallback(keras.callbacks.Callback):
         states: visible states that the evaluation needs, ``[n, visible units]``.
         every: epochs between two evaluations.
         what: name of the argument ``states``, for error messages.
+        strict: refuse expectations, which are no states.
 
     Attributes:
         names: names of the values in the logs.
         history: list of (epoch, values...), one entry for each evaluation.
     """
 
-    names: ClassVar[tuple[str, ...]]
+    names: tuple[str, ...]
 
-    def __init__(self, states: Any, every: int, what: str) -> None:
+    def __init__(self, states: Any, every: int, what: str, strict: bool = True) -> None:
         super().__init__()
         self.states = np.asarray(states)
         self.every = check_integer("every", every)
         self.history: list[tuple[Any, ...]] = []
-        self._what = what
+        self._what, self._strict = what, strict
 
     def evaluate(self) -> tuple[Any, ...]:
         """The values, in the order of ``names``."""
@@ -47,7 +48,7 @@ class EvaluationCallback(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         # Wrong states are refused before the first update if possible, and not an epoch later.
         if self.model.built:
-            check_visible(self.states, self.model.visible_unit, self.model.num_visible, self._what, strict=True)
+            check_visible(self.states, self.model.visible_unit, self.model.num_visible, self._what, strict=self._strict)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not self.history or (epoch + 1) % self.every == 0:

@@ -171,6 +171,9 @@ class Stack(TrainingModel):
     def measures(self, update: UpDown) -> dict[str, tf.Tensor]:
         return {**up_down_measures(update), **self.top.negative_phase.metrics(update.top.state)}
 
+    def collapse_warning(self, ess: float, batch_size: int) -> str | None:
+        return self.top.collapse_warning(ess, batch_size)
+
     def apply_update(self, update: UpDown) -> None:
         gradient = gradient_of(update.top, self.top.offsets())
         pairs = [*self.lower_pairs(update), *self.top.gradient_pairs(gradient)]

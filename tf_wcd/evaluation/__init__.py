@@ -7,16 +7,21 @@ from tf_wcd.evaluation.likelihood import LogLikelihood, log_likelihood
 from tf_wcd.evaluation.online import OnlineLogPartition, online_log_partition
 from tf_wcd.evaluation.parzen import parzen_bandwidth, parzen_log_likelihood
 from tf_wcd.evaluation.pseudo import PseudoLogLikelihood, pseudo_log_likelihood
+from tf_wcd.evaluation.step_errors import GradientErrors, PhaseError, StepError, gradient_error
 from tf_wcd.evaluation.variational import VariationalBound, variational_bound
 
 __all__ = [
     "MAX_UNITS",
     "AnnealedLogPartition",
+    "GradientErrors",
     "LogLikelihood",
     "OnlineLogPartition",
+    "PhaseError",
     "PseudoLogLikelihood",
+    "StepError",
     "VariationalBound",
     "annealed_log_partition",
+    "gradient_error",
     "kl_divergence",
     "log_likelihood",
     "log_partition",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -62,6 +63,21 @@ class Points:
     hidden_field: tf.Tensor
     log_weights: tf.Tensor | None = None
 
+    def log_density(self, machine: Machine, states: tf.Tensor) -> tf.Tensor:
+        """Log of the density, at given states, of what the points of all replicas were drawn from; -inf for zero.
+
+        Args:
+            machine: the RBM.
+            states: ``[..., N, n_v]``.
+
+        Returns:
+            ``[..., N]``.
+        """
+        raise ValueError(
+            "Balanced weights need points whose density is known: reconstructions, neighbours, random states, or some "
+            f"of these joined. Received: {type(self).__name__}"
+        )
+
 
 class Part:
     """What sources of points and rules for weights have in common."""
@@ -105,6 +121,20 @@ class PointSource(Part):
         """The points of an update, and the state that it leaves; see `NegativePhase.points`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `points`.")
 
+    def num_points(self, machine: Machine, batch_size: int, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+        """Number of points of an update, of all replicas; ``None`` if it is not known.
+
+        Args:
+            machine: the RBM.
+            batch_size: examples in the batch.
+            shapes: shapes of the arrays of the state, by name.
+        """
+        return None
+
+    def alternatives(self) -> tuple[str, ...]:
+        """Names of phases to take instead where the weights of these points collapse; none if that is no fault."""
+        return ()
+
 
 class Weights(Part):
     """A rule for the weights of points."""
@@ -120,3 +150,7 @@ class Weights(Part):
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
         """``[..., M]`` logarithm of the weights, normalised over the points of all replicas, and the new state."""
         raise NotImplementedError(f"{type(self).__name__} must implement `log_weights`.")
+
+    def remedies(self, source: PointSource) -> tuple[str, ...]:
+        """What to do where the weights of these points collapse, for a warning; none if they cannot, or should."""
+        return ()

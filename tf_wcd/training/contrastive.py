@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_wcd import replicas
 from tf_wcd.negative_phases import State
+from tf_wcd.negative_phases.collapse import collapse_warning
 from tf_wcd.negative_phases.composition import start
 from tf_wcd.random import key_of
 from tf_wcd.training.gradient import Gradient, Offsets
@@ -38,6 +39,10 @@ class ContrastiveModel(MachineModel):
 
     def measures(self, update: Phases) -> dict[str, tf.Tensor]:
         return {**measures_of(update), **self.negative_phase.metrics(update.state)}
+
+    def collapse_warning(self, ess: float, batch_size: int) -> str | None:
+        phase, shapes = self.negative_phase, self.phase_variables.shapes()
+        return collapse_warning(phase, ess, phase.source.num_points(self.machine(), batch_size, shapes))
 
     def apply_update(self, update: Phases) -> None:
         gradient = gradient_of(update, self.offsets())
@@ -74,9 +79,11 @@ class ContrastiveModel(MachineModel):
                 offset.assign_add(self.centering_rate * (mean - offset))
 
     def flops_of_update(self, batch_size: int) -> float:
-        steps = getattr(self.negative_phase.source, "gibbs_steps", 1)
+        source = self.negative_phase.source
+        steps = getattr(source, "gibbs_steps", 1)
+        points = source.num_points(self.machine(), batch_size, self.phase_variables.shapes()) or batch_size
         size = self.num_visible * self.units * int(np.prod(self.members, dtype=int))
-        return 2.0 * batch_size * size * (3 + 2 * steps)
+        return 2.0 * size * (batch_size + 2 * (1 + steps) * points)
 
     def remember_data(self, data: Input) -> None:
         self.data_means = data.means()

@@ -14,6 +14,7 @@ import numpy as np
 from tf_wcd import compat, data_checks, xla
 from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.training import inputs
+from tf_wcd.training.collapse import CollapseWarning
 from tf_wcd.training.guard import DivergenceGuard
 from tf_wcd.training.inputs import ArrayInput, Input
 from tf_wcd.training.inputs.arrays import ResidentData
@@ -136,12 +137,16 @@ class TrainingModel(UpdatingModel):
         self._prepare(data)
         self.remember_data(data)
         self._untracked.first_update = FirstUpdate()
-        guard = DivergenceGuard(before_others=bool(callbacks))
+        ours = [
+            DivergenceGuard(before_others=bool(callbacks)),
+            self._untracked.first_update,
+            CollapseWarning(data.batch_size),
+        ]
         # Weights within a batch depend on its size: validation has batches as large as those of training.
         kwargs["validation_batch_size"] = kwargs.get("validation_batch_size") or data.batch_size
         return self._run(
             data,
-            callbacks=with_ours(callbacks, self, [guard, self._untracked.first_update]),
+            callbacks=with_ours(callbacks, self, ours),
             validation_data=validation_data,
             epochs=epochs,
             verbose=verbose,

@@ -48,6 +48,7 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     """
 
     evaluation_rows: int | None = None  # examples in a batch of the last `evaluate`
+    warned_of_collapse: bool = False  # whether `fit` has warned of weights that have collapsed
     optimizer: Any = None  # Keras' callbacks ask for it before `compile`, too
 
     def __init__(self, **kwargs: Any) -> None:
@@ -99,6 +100,10 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     def measures(self, update: Any) -> dict[str, tf.Tensor]:
         """Values of the metrics, by name."""
         raise NotImplementedError(f"{type(self).__name__} must implement `measures`.")
+
+    def collapse_warning(self, ess: float, batch_size: int) -> str | None:
+        """What to say of weights with this effective sample size, as a fraction of the points, in an epoch."""
+        return None
 
     def apply_update(self, update: Any) -> None:
         """Moves the parameters, and the state of the negative phase, one step."""

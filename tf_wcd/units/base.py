@@ -17,12 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.units.columns import Columns, Padded
+from tf_wcd.units.numbering import NumberedStates
 
 FACTORS_PER_LOG = 100
 CLIP = 0.01  # how near to the ends of their range the means may come, as a part of it, for a finite bias
 
 
-class Unit(abc.ABC):
+class Unit(NumberedStates, abc.ABC):
     """A kind of unit: its states, and the statistics of its conditional distribution.
 
     A unit takes ``columns`` columns of the data: one for most, one for each state of a categorical unit. Primitives are

@@ -23,7 +23,9 @@ class Bernoulli(Unit):
         return tf.nn.softplus(field)
 
     def total_cumulant(self, field: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(tf.nn.relu(field), axis=-1) + sum_log1p(tf.exp(-tf.abs(field)))
+        # (f + |f|) / 2 is max(f, 0), with the derivative 1/2 at 0, as the mean is there.
+        magnitude = tf.abs(field)
+        return 0.5 * tf.reduce_sum(field + magnitude, axis=-1) + sum_log1p(tf.exp(-magnitude))
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(field)

@@ -113,6 +113,19 @@ class Mixed(Unit):
             indices = indices // count
         return tf.concat(parts[::-1], axis=-1)
 
+    def state_counts(self, columns: int) -> np.ndarray:
+        sizes = self.sizes(columns)
+        return np.concatenate([unit.state_counts(size) for unit, size in zip(self.units, sizes, strict=True)])
+
+    def state_numbers(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.concat(self._map("state_numbers", x), axis=-1)
+
+    def numbered_states(self, numbers: tf.Tensor, columns: int, dtype: Any = "float32") -> tf.Tensor:
+        sizes = self.sizes(columns)
+        counts = [len(unit.state_counts(size)) for unit, size in zip(self.units, sizes, strict=True)]
+        parts = zip(self.units, tf.split(numbers, counts, axis=-1), sizes, strict=True)
+        return tf.concat([unit.numbered_states(own, size, dtype) for unit, own, size in parts], axis=-1)
+
     # The conditional distribution
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:

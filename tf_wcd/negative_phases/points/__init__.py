@@ -2,7 +2,19 @@
 
 from tf_wcd.negative_phases.points.chains import AnnealedChains, PersistentChains
 from tf_wcd.negative_phases.points.fixed import GivenPoints
+from tf_wcd.negative_phases.points.joined import Joined
+from tf_wcd.negative_phases.points.neighbours import Neighbours
+from tf_wcd.negative_phases.points.random_states import RandomStates
 from tf_wcd.negative_phases.points.reconstructions import Reconstructions
 from tf_wcd.negative_phases.points.space import WholeSpace
 
-__all__ = ["AnnealedChains", "GivenPoints", "PersistentChains", "Reconstructions", "WholeSpace"]
+__all__ = [
+    "AnnealedChains",
+    "GivenPoints",
+    "Joined",
+    "Neighbours",
+    "PersistentChains",
+    "RandomStates",
+    "Reconstructions",
+    "WholeSpace",
+]

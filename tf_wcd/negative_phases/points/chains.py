@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -45,6 +46,12 @@ class PersistentChains(PointSource):
         field = batch.hidden_field_beside(visible)
         hidden = machine.sample_hidden(field, source, draw=0)
         return Points(visible, field), {**state, "visible": visible, "hidden": hidden}
+
+    def num_points(self, machine: Machine, batch_size: int, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        return shapes["visible"][-2] if "visible" in shapes else self.chains or batch_size
+
+    def alternatives(self) -> tuple[str, ...]:
+        return ("pcd",)
 
     def get_config(self) -> dict[str, Any]:
         return {"gibbs_steps": self.gibbs_steps, "chains": self.chains}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -36,6 +37,9 @@ class GivenPoints(PointSource):
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
         return shared_points(machine, tf.cast(self.visible, machine.kernel.dtype)), state
+
+    def num_points(self, machine: Machine, batch_size: int, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        return len(self.visible)
 
     def get_config(self) -> dict[str, Any]:
         return {"visible": self.visible.tolist()}

@@ -1,18 +1,24 @@
-"""Gibbs reconstructions of the batch."""
+"""Gibbs reconstructions of the batch, or of other points."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tf_wcd import replicas
 from tf_wcd.arguments import check_integer
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, PointSource, State
-from tf_wcd.random import batch_source
+from tf_wcd.negative_phases.points.nearby import Nearby
+from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import gibbs_from_hidden
+from tf_wcd.units import Unit
+
+_START = 0x57A7  # the purpose of the key of the points to start from
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,12 +26,19 @@ class Reconstructed(Points):
     """Points that are reconstructions, with what their density follows from.
 
     Attributes:
-        hidden: ``[..., M, n_h]`` the first hidden states of each chain, drawn given its example.
+        hidden: ``[..., M, n_h]`` the first hidden states of each chain, drawn given its start.
         visible_field: ``[..., M, n_v]`` the field that the points were drawn in.
+        first_field: ``[..., M, n_h]`` the field that the first hidden states were drawn in; ``None`` for the batch's.
     """
 
     hidden: tf.Tensor | None = None
     visible_field: tf.Tensor | None = None
+    first_field: tf.Tensor | None = None
+
+    def log_density(self, machine: Machine, states: tf.Tensor) -> tf.Tensor:
+        density = log_mixture(machine.visible, states, self.visible_field)
+        base = machine.visible.total_base_energy(states)
+        return density if base is None else density - base
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -34,19 +47,86 @@ class Reconstructions(PointSource):
 
     Args:
         gibbs_steps: k. With 0 the points are the examples themselves.
+        start: where the points come from that the steps start from; the batch if not given.
+
+    Example:
+
+    >>> from tf_wcd.negative_phases.points import Joined, RandomStates
+    >>> from tf_wcd.negative_phases.weights import BalancedWeights
+    >>> source = Reconstructions(1, start=Joined([Reconstructions(0), RandomStates(per_example=0.5)]))
+    >>> rbm = tf_wcd.RBMLayer(3, negative_phase=tf_wcd.NegativePhase(source, BalancedWeights()))
     """
 
-    def __init__(self, gibbs_steps: int = 1) -> None:
+    def __init__(self, gibbs_steps: int = 1, start: PointSource | None = None) -> None:
         self.gibbs_steps = check_integer("gibbs_steps", gibbs_steps, least=0)
+        if start is not None and not isinstance(start, PointSource):
+            raise ValueError(f"`start` must be a source of points. Received: start={start!r}")
+        self.start = start
+
+    def validate(self, machine: Machine) -> None:
+        if self.start is not None:
+            self.start.validate(machine)
+
+    def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
+        return {} if self.start is None else self.start.initial_state(machine, batch_size, key)
+
+    def state_at(self, machine: Machine, visible: tf.Tensor, state: State, key: tf.Tensor) -> State:
+        return state if self.start is None else self.start.state_at(machine, visible, state, key)
 
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
+        begun, state = self._starts(machine, batch, state, key)
         if not self.gibbs_steps:
-            return Points(batch.visible, batch.hidden_field), state
+            return begun, state
         source = batch_source(key)
-        hidden = machine.sample_hidden(batch.hidden_field, source, 0)
+        hidden = machine.sample_hidden(begun.hidden_field, source, 0)
         drawn = gibbs_from_hidden(machine, hidden, self.gibbs_steps, source)
-        field = machine.hidden_field(drawn.visible)
-        return Reconstructed(drawn.visible, field, hidden=hidden, visible_field=drawn.field), state
+        points = Reconstructed(
+            drawn.visible,
+            machine.hidden_field(drawn.visible),
+            hidden=hidden,
+            visible_field=drawn.field,
+            first_field=begun.hidden_field,
+        )
+        return points, state
+
+    def _starts(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
+        if self.start is None:
+            return Nearby(batch.visible, batch.hidden_field, examples=batch.visible), state
+        return self.start.points(machine, batch, state, subkey(key, _START))
+
+    def num_points(self, machine: Machine, batch_size: int, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+        return batch_size if self.start is None else self.start.num_points(machine, batch_size, shapes)
+
+    def alternatives(self) -> tuple[str, ...]:
+        return "bcd", "pcd"
+
+    def metrics(self, state: State) -> dict[str, tf.Tensor]:
+        return {} if self.start is None else self.start.metrics(state)
 
     def get_config(self) -> dict[str, Any]:
-        return {"gibbs_steps": self.gibbs_steps}
+        start = {} if self.start is None else {"start": keras.saving.serialize_keras_object(self.start)}
+        return {"gibbs_steps": self.gibbs_steps, **start}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        start = {
+            name: keras.saving.deserialize_keras_object(value) for name, value in config.items() if name == "start"
+        }
+        return cls(**{**config, **start})
+
+
+def log_mixture(unit: Unit, states: tf.Tensor, fields: tf.Tensor) -> tf.Tensor:
+    """Log of the mean density of states ``[..., N, n]`` in the fields of all replicas, without their base energy.
+
+    Args:
+        unit: type of the units.
+        states: ``[..., N, n]``.
+        fields: ``[..., M, n]`` this replica's fields.
+
+    Returns:
+        ``[..., N]``.
+    """
+    fields = replicas.gather(fields, axis=-2)
+    overlaps = tf.matmul(states, fields, transpose_b=True)
+    count = tf.cast(tf.shape(fields)[-2], fields.dtype)
+    return tf.reduce_logsumexp(overlaps - unit.total_cumulant(fields)[..., None, :], axis=-1) - tf.math.log(count)

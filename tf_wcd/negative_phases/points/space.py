@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -41,6 +42,9 @@ class WholeSpace(PointSource):
     def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
         space = all_states(machine.visible, machine.num_visible, machine.kernel.dtype)
         return shared_points(machine, space), state
+
+    def num_points(self, machine: Machine, batch_size: int, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        return machine.visible.num_states(machine.num_visible)
 
     def get_config(self) -> dict[str, Any]:
         return {} if self.max_units == MAX_LISTED_UNITS else {"max_units": self.max_units}

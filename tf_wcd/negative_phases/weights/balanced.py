@@ -9,10 +9,9 @@ import tensorflow as tf
 
 from tf_wcd import replicas
 from tf_wcd.machine import Machine
-from tf_wcd.negative_phases.base import Batch, Points, State, Weights
-from tf_wcd.negative_phases.points.reconstructions import Reconstructed
-from tf_wcd.negative_phases.weights.log_weights import check_minimum_ess, tempered_log_weights
-from tf_wcd.units import Unit
+from tf_wcd.negative_phases.base import Batch, Points, PointSource, State, Weights
+from tf_wcd.negative_phases.points.reconstructions import Reconstructed, log_mixture
+from tf_wcd.negative_phases.weights.log_weights import check_minimum_ess, remedies, tempered_log_weights
 
 SIDES = ("hidden", "visible")
 
@@ -27,11 +26,15 @@ class BalancedWeights(Weights):
     model's expectations as the number of points grows, whatever the examples are. The mixture has equal shares: sample
     weights do not change how often a point is drawn.
 
+    On the visible side, other points with a known density have such weights too: neighbours, random states, and several
+    sources joined, where q is the density of all of them together.
+
     Args:
         side: ``"hidden"`` or ``"visible"``.
         minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
         mixture: divide by the mixture. Without it each point is divided by the conditional that it was drawn from
-            (population Monte Carlo as in Krause, Fischer and Igel 2015), which is consistent too, but noisier.
+            (population Monte Carlo as in Krause, Fischer and Igel 2015), which is consistent too, but noisier. Only
+            reconstructions have one.
     """
 
     def __init__(self, side: str = "hidden", minimum_ess: float = 0.0, mixture: bool = True) -> None:
@@ -41,29 +44,40 @@ class BalancedWeights(Weights):
         self.minimum_ess = check_minimum_ess(minimum_ess)
 
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
-        if not isinstance(points, Reconstructed):
-            raise ValueError(
-                "Balanced weights need points whose density is known: reconstructions. "
-                f"Received: {type(points).__name__}"
-            )
+        if isinstance(points, Reconstructed):
+            ratio = self._ratio_of_reconstructions(machine, batch, points)
+        else:
+            ratio = self._ratio(machine, points)
+        log_weights = replicas.normalise(ratio)
+        return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights, state
+
+    def _ratio_of_reconstructions(self, machine: Machine, batch: Batch, points: Reconstructed) -> tf.Tensor:
+        """log P / q up to a constant, ``[..., M]``."""
         # The base energy of a state is in P and in q alike, and left out of both.
         if self.side == "hidden":
-            states, fields, unit = points.hidden, batch.hidden_field, machine.hidden
+            states, unit = points.hidden, machine.hidden
+            fields = batch.hidden_field if points.first_field is None else points.first_field
             target = _bias(states, machine.hidden_bias)
             target += machine.visible.total_cumulant(machine.visible_field(states))
         else:
             states, fields, unit = points.visible, points.visible_field, machine.visible
             target = _bias(states, machine.visible_bias) + machine.hidden.total_cumulant(points.hidden_field)
-        log_weights = replicas.normalise(target - self._log_density(unit, states, fields))
-        return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights, state
+        if self.mixture:
+            return target - log_mixture(unit, states, fields)
+        return target - tf.reduce_sum(states * fields, axis=-1) + unit.total_cumulant(fields)
 
-    def _log_density(self, unit: Unit, states: tf.Tensor, fields: tf.Tensor) -> tf.Tensor:
-        """Log of the density of each state, up to a constant and its base energy, ``[..., M]``."""
-        if not self.mixture:
-            return tf.reduce_sum(states * fields, axis=-1) - unit.total_cumulant(fields)
-        fields = replicas.gather(fields, axis=-2)
-        overlaps = tf.matmul(states, fields, transpose_b=True)
-        return tf.reduce_logsumexp(overlaps - unit.total_cumulant(fields)[..., None, :], axis=-1)
+    def _ratio(self, machine: Machine, points: Points) -> tf.Tensor:
+        """log P / q up to a constant, ``[..., M]``, of points on the visible side."""
+        density = points.log_density(machine, points.visible)
+        if self.side == "hidden" or not self.mixture:
+            raise ValueError(
+                'Points other than reconstructions are balanced by BalancedWeights(side="visible"), with the mixture. '
+                f"Received: {type(points).__name__}, side={self.side!r}, mixture={self.mixture}"
+            )
+        return -machine.free_energy(points.visible, points.hidden_field) - density
+
+    def remedies(self, source: PointSource) -> tuple[str, ...]:
+        return remedies([name for name in source.alternatives() if name != "bcd"], self.minimum_ess)
 
     def get_config(self) -> dict[str, Any]:
         return {"side": self.side, "minimum_ess": self.minimum_ess, "mixture": self.mixture}

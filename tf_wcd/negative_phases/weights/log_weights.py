@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -100,3 +101,10 @@ def check_minimum_ess(minimum_ess: Any) -> float:
     if isinstance(minimum_ess, bool) or not isinstance(minimum_ess, (int, float)) or not 0 <= minimum_ess <= 1:
         raise ValueError(f"`minimum_ess` must be a number from 0 to 1. Received: minimum_ess={minimum_ess!r}")
     return float(minimum_ess)
+
+
+def remedies(alternatives: Sequence[str], minimum_ess: float) -> tuple[str, ...]:
+    """What to do where weights collapse: take another phase, or temper them; nothing if they are tempered already."""
+    if minimum_ess or not alternatives:
+        return ()
+    return (*(f'negative_phase="{name}"' for name in alternatives), "`minimum_ess=0.5`")

@@ -1,0 +1,47 @@
+"""The states of units of finitely many, by their numbers: what changes one unit, or draws it uniformly, works on these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+
+class NumberedStates:
+    """A part of `Unit`: a layer's state as one integer for each unit, its place in `Unit.states`."""
+
+    if TYPE_CHECKING:
+        columns: int
+
+        def _finite_states(self) -> np.ndarray: ...
+
+    def state_counts(self, columns: int) -> np.ndarray:
+        """Number of states of each unit of a layer of so many columns, int32 ``[units]``."""
+        return np.full([columns // self.columns], len(self._finite_states()), "int32")
+
+    def state_numbers(self, x: tf.Tensor) -> tf.Tensor:
+        """The number of each unit's state, int32 ``[..., units]``; of expectations, that of the nearest state.
+
+        Args:
+            x: ``[..., columns]``.
+        """
+        states = tf.constant(self._finite_states(), x.dtype)
+        units = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [x.shape[-1] // self.columns, self.columns]], axis=0))
+        # |x - s|^2 without |x|^2, which is the same for all states s.
+        closeness = tf.einsum("...uc,sc->...us", units, states) - 0.5 * tf.reduce_sum(tf.square(states), axis=-1)
+        return tf.argmax(closeness, axis=-1, output_type=tf.int32)
+
+    def numbered_states(self, numbers: tf.Tensor, columns: int, dtype: Any = "float32") -> tf.Tensor:
+        """The states of a layer whose units have the given numbers: the inverse of `state_numbers`.
+
+        Args:
+            numbers: integers ``[..., units]``.
+            columns: columns of the layer.
+            dtype: type of the result.
+
+        Returns:
+            ``[..., columns]``.
+        """
+        states = tf.gather(tf.constant(self._finite_states(), dtype), numbers)
+        return tf.reshape(states, tf.concat([tf.shape(numbers)[:-1], [columns]], axis=0))
