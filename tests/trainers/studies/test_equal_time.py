@@ -25,7 +25,7 @@ PROTOCOL = PAPER._replace(
         rates=(0.1,),
         seeds=(3, 4),
         timing=TIMING,
-        evaluation=Evaluation(temperatures=200),
+        evaluation=Evaluation(temperatures=100),
     ),
 )
 

@@ -25,25 +25,25 @@ def test_the_recipes_cover_all_problems_and_are_one_recipe():
 
 
 def test_recipes_run_once_and_only_on_the_problems_asked_for(tmp_path):
-    work = Work(tmp_path, ("BS09", "Int12"), protocol=SHORT, verbose=False)
-    assert weights.run(work, deadline=0.0) == 3
+    work = Work(tmp_path, ("Int12",), protocol=SHORT, verbose=False)
+    assert weights.run(work, deadline=0.0) == 2
     assert weights.run(work) == 0
-    files = sorted(path.name for path in (tmp_path / "small" / "weights").iterdir())
-    assert files == ["BS09-BCD_1.jsonl", "Int12-BCD_1.jsonl", "Int12-WCD_0.jsonl"]
+    files = sorted((tmp_path / "small" / "weights").iterdir())
+    assert [path.name for path in files] == ["Int12-BCD_1.jsonl", "Int12-WCD_0.jsonl"]
     for recipe in SHORT.weights.recipes:
         if recipe.problem in work.problems:
             records = weights.records_of(recipe, work.small).read()
             assert [record["member"] for record in records] == [0, 1]
-            assert SmallRun.from_record(records[0]) == recipe.run({"BS09": 9, "Int12": 12}[recipe.problem])
+            assert SmallRun.from_record(records[0]) == recipe.run(12)
             assert records[0]["seed"] == 100
             assert records[0]["min_kl"] != records[1]["min_kl"]
-    before = (tmp_path / "small" / "weights" / "BS09-BCD_1.jsonl").read_text()
+    before = [path.read_text() for path in files]
     assert weights.run(work) == 0
-    assert (tmp_path / "small" / "weights" / "BS09-BCD_1.jsonl").read_text() == before, "nothing runs again"
+    assert [path.read_text() for path in files] == before, "nothing runs again"
 
 
 @pytest.mark.xla
-def test_a_tenth_of_the_recipe_is_below_the_papers_best_on_bars_and_stripes(tmp_path):
+def test_a_fifth_of_the_recipe_is_below_the_papers_best_on_bars_and_stripes(tmp_path):
     short = tuple(recipe._replace(updates=20_000) for recipe in PAPER.weights.recipes)
     protocol = PAPER._replace(weights=PAPER.weights._replace(recipes=short, seed=7, seeds=3, evaluations=5))
     work = Work(tmp_path, ("BS09",), protocol=protocol, verbose=False)

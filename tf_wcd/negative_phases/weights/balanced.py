@@ -12,7 +12,6 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, State, Weights
 from tf_wcd.negative_phases.points.reconstructions import Reconstructed
 from tf_wcd.negative_phases.weights.log_weights import check_minimum_ess, tempered_log_weights
-from tf_wcd.units import Unit
 
 SIDES = ("hidden", "visible")
 
@@ -46,24 +45,37 @@ class BalancedWeights(Weights):
                 "Balanced weights need points whose density is known: reconstructions. "
                 f"Received: {type(points).__name__}"
             )
-        # The base energy of a state is in P and in q alike, and left out of both.
-        if self.side == "hidden":
-            states, fields, unit = points.hidden, batch.hidden_field, machine.hidden
-            target = _bias(states, machine.hidden_bias)
-            target += machine.visible.total_cumulant(machine.visible_field(states))
-        else:
-            states, fields, unit = points.visible, points.visible_field, machine.visible
-            target = _bias(states, machine.visible_bias) + machine.hidden.total_cumulant(points.hidden_field)
-        log_weights = replicas.normalise(target - self._log_density(unit, states, fields))
+        ratio = self._hidden_side if self.side == "hidden" else self._visible_side
+        log_weights = replicas.normalise(ratio(machine, batch, points))
         return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights, state
 
-    def _log_density(self, unit: Unit, states: tf.Tensor, fields: tf.Tensor) -> tf.Tensor:
-        """Log of the density of each state, up to a constant and its base energy, ``[..., M]``."""
+    # The base energy of a state is in P and in q alike, and left out of both.
+
+    def _hidden_side(self, machine: Machine, batch: Batch, points: Reconstructed) -> tf.Tensor:
+        """log P(h) / q(h) of the first hidden states, up to a constant, ``[..., M]``."""
+        field = machine.visible_field(points.hidden)
+        target, cumulants = machine.visible.total_cumulant(field), machine.hidden.total_cumulant(batch.hidden_field)
+        if machine.num_visible > machine.num_hidden:
+            target += _bias(points.hidden, machine.hidden_bias)
+            return target - self._log_density(points.hidden, batch.hidden_field, cumulants)
+        # By Bayes' rule P(h | x) / P(h) = P(x | h) / P(x): the same ratio by a product over the smaller side.
+        return target - self._log_density(field, batch.visible, cumulants + _bias(batch.visible, machine.visible_bias))
+
+    def _visible_side(self, machine: Machine, batch: Batch, points: Reconstructed) -> tf.Tensor:
+        """log P(y) / q(y) of the points, up to a constant, ``[..., M]``."""
+        target = _bias(points.visible, machine.visible_bias) + machine.hidden.total_cumulant(points.hidden_field)
+        cumulants = machine.visible.total_cumulant(points.visible_field)
+        return target - self._log_density(points.visible, points.visible_field, cumulants)
+
+    def _log_density(self, rows: tf.Tensor, columns: tf.Tensor, cumulants: tf.Tensor) -> tf.Tensor:
+        """log sum_j exp(row_m . column_j - cumulant_j), ``[..., M]``; without the mixture, j = m alone."""
         if not self.mixture:
-            return tf.reduce_sum(states * fields, axis=-1) - unit.total_cumulant(fields)
-        fields = replicas.gather(fields, axis=-2)
-        overlaps = tf.matmul(states, fields, transpose_b=True)
-        return tf.reduce_logsumexp(overlaps - unit.total_cumulant(fields)[..., None, :], axis=-1)
+            return tf.reduce_sum(rows * columns, axis=-1) - cumulants
+        columns, cumulants = replicas.gather(columns, axis=-2), replicas.gather(cumulants)
+        # One product gives the differences, and has no transposed operand, for which XLA's code is slow.
+        right = tf.concat([tf.linalg.matrix_transpose(columns), cumulants[..., None, :]], axis=-2)
+        left = tf.concat([rows, -tf.ones_like(rows[..., :1])], axis=-1)
+        return tf.reduce_logsumexp(tf.matmul(left, right), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         return {"side": self.side, "minimum_ess": self.minimum_ess, "mixture": self.mixture}
