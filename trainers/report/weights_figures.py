@@ -18,7 +18,10 @@ from trainers.studies.weights import records_of
 # Where a KL is nothing but rounding.
 LOWEST = 1e-7
 _STYLES = {"BCD_1": plots.COLORS[2], "WCD_0": plots.COLORS[4]}
-_FROM_THE_TABLE = {"CD_1": plots.COLORS[0], "WCD_1": plots.COLORS[1]}
+_FROM_THE_TABLE = {
+    "CD_1": (plots.COLORS[0], "CD_1, its best parameters"),
+    "WCD_1": (plots.COLORS[1], "WCD_1, the same"),
+}
 
 
 def weights_figure(folder: Path, protocol: WeightsProtocol) -> Any:
@@ -36,9 +39,9 @@ def weights_figure(folder: Path, protocol: WeightsProtocol) -> Any:
     for axes in all_axes[len(problems) :]:
         axes.set_visible(False)
     for axes, problem in zip(all_axes, problems, strict=False):
-        for name, color in _FROM_THE_TABLE.items():
+        for name, (color, label) in _FROM_THE_TABLE.items():
             records = Cell(problem, paper.METHODS[name], "paper").records(folder).read()
-            _draw(axes, records[:1], color, f"{name}, parameters of CD_1")
+            _draw(axes, records[:1], color, label)
         for recipe, records in done.items():
             if recipe.problem == problem:
                 _draw(axes, records, _STYLES[recipe.method], recipe.method)

@@ -12,7 +12,7 @@ RECIPES = {(recipe.problem, recipe.method): recipe for recipe in PAPER.weights.r
 def keep(folder, problem, method, minima, last):
     recipe = RECIPES[problem, method]
     settings = recipe.run(9).as_dict()
-    curve = [[0, 1.0], [500, 0.5], [1000, 0.0]]
+    curve = [[0, 1.0], [500, 0.2], [700, 0.5], [800, None], [1000, 0.0]]
     for lowest, final in zip(minima, last, strict=True):
         records_of(recipe, folder).append({**settings, "min_kl": lowest, "final_kl": final, "curve": curve})
 
@@ -26,7 +26,8 @@ def test_the_table_has_means_and_what_is_met(tmp_path):
     assert met == [True, False, False, False]
     lines = weights_section(tmp_path, PAPER.weights)
     assert any(
-        line.endswith("| 0.0002 (0.0001) | 0.0002 | 1.00 | 0.0003 | yes | 0.0011 | WCD_1 | yes |") for line in lines
+        line.endswith("| 0.0002 (0.0001) | 0.0002 | 1.00 | 50 % | 0.0003 | yes | 0.0011 | WCD_1 | yes |")
+        for line in lines
     )
     assert lines[-1] == "\nBelow the paper's best, in the mean, on 3 of 3 problems.\n"
 
