@@ -16,9 +16,19 @@ from benchmarks.timing import interleaved, part_row, row
 
 
 def fitting(
-    x: np.ndarray, hidden: int, phase: str, steps: int, updates: int, batch: int, calls: int = 1, **layer: Any
+    x: np.ndarray,
+    hidden: int,
+    phase: str | tf_wcd.NegativePhase,
+    steps: int | None,
+    updates: int,
+    batch: int,
+    calls: int = 1,
+    **layer: Any,
 ) -> tuple[Any, int]:
-    """`fit` for ``calls`` Keras epochs of ``updates`` updates each, and the number of all updates."""
+    """`fit` for ``calls`` Keras epochs of ``updates`` updates each, and the number of all updates.
+
+    A phase that is an object has its Gibbs steps already: ``steps`` is None.
+    """
     rbm = tf_wcd.RBMLayer(hidden, negative_phase=phase, gibbs_steps=steps, seed=0, **layer)
     rbm.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
 

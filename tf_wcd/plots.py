@@ -17,10 +17,10 @@ from matplotlib.ticker import EngFormatter
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure without a window, with axes side by side."""
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure without a window, with axes side by side, row by row."""
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(1, columns)))
+    return figure, list(np.ravel(figure.subplots(rows, columns)))
 
 
 def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:

@@ -80,3 +80,27 @@ def test_what_the_scaling_plan_says_follows_from_the_model(case, workers, latenc
     constants = scale.Constants(0.3e-3, 1e13, latency, bandwidth)
     seconds = scale.predicted(constants, scale.Case(*case, 1), workers)
     assert 1e3 * seconds == pytest.approx(milliseconds, rel=0.03)
+
+
+def test_costs_of_weights_are_ratios_to_the_unweighted_form(monkeypatch):
+    from benchmarks import weights
+
+    assert {name for form in (*weights.LARGE, *weights.SMALL) for name in form[:2]} == set(weights.PHASES)
+    assert {form.most for form in weights.LARGE if form.weighted == "BCD_1"} == {1.1}
+    assert {form.most for form in weights.SMALL if form.weighted == "BCD_1"} == {1.25}
+    monkeypatch.setattr(weights, "interleaved", lambda cases, repetitions: cases)
+    seconds = {
+        "CD_1": 1e-3,
+        "WCD_1": 1.02e-3,
+        "BCD_1": 1.2e-3,
+        "BCD_1, visible side": 2e-3,
+        "PCD_1": 2e-3,
+        "WPCD_1": 2e-3,
+    }
+    rows = {r["work"]: r for r in weights.rows_of("work", weights.LARGE, seconds, 1)}
+    assert {name: (round(r["ratio"], 6), r["met"]) for name, r in rows.items()} == {
+        "work, WCD_1": (1.02, True),
+        "work, BCD_1": (1.2, False),
+        "work, BCD_1, visible side": (2.0, None),
+        "work, WPCD_1": (1.0, True),
+    }

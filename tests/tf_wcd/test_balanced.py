@@ -112,13 +112,14 @@ def test_the_bias_falls_as_one_over_the_number_of_points(side):
     assert -1.25 < slope < -0.75
 
 
+@pytest.mark.parametrize("num_hidden", [2, 4])
 @pytest.mark.parametrize("mixture", [True, False])
-def test_weights_equal_their_definition(mixture):
-    """P(h_m) / q(h_m) and P(y_m) / q(y_m) by brute force, normalised."""
-    p = bf.random_parameters(3, 2)
+def test_weights_equal_their_definition(mixture, num_hidden):
+    """P(h_m) / q(h_m) and P(y_m) / q(y_m) by brute force, normalised; with fewer and with more hidden units."""
+    p = bf.random_parameters(3, num_hidden)
     machine = bf.make_rbm(p, "bernoulli", "spin").machine()
     x = data(("bernoulli", "spin"))
-    visible, hidden = bf.space("bernoulli", 3), bf.space("spin", 2)
+    visible, hidden = bf.space("bernoulli", 3), bf.space("spin", num_hidden)
     joint = np.exp(visible @ p.b[:, None] + (hidden @ p.c)[None] + visible @ p.W @ hidden.T)
     given_x = bf.conditional(x @ p.W + p.c, "spin", hidden)
     for side in ("hidden", "visible"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,11 @@ def nats(kl: float) -> str:
 
 def result_of(folder: Path, problem: str, method: str, parameters: str) -> CellResult | None:
     """What the seeds of a cell gave; None if it has not been run."""
-    records = Cell(problem, paper.METHODS[method], parameters).records(folder).read()
+    return summary(Cell(problem, paper.METHODS[method], parameters).records(folder).read())
+
+
+def summary(records: Sequence[dict[str, Any]]) -> CellResult | None:
+    """What runs that differ by their seeds gave; None if there are none."""
     if not records:
         return None
     values = [np.inf if record["min_kl"] is None else record["min_kl"] for record in records]

@@ -9,6 +9,7 @@ import numpy as np
 
 import tf_wcd
 from tf_wcd import plots
+from trainers.report.weights_figures import equal_time_figure, weights_figure
 from trainers.settings import paper
 from trainers.settings.image_protocol import ImageProtocol
 from trainers.settings.protocol import PAPER, GeneralisationProtocol, Protocol
@@ -35,10 +36,15 @@ def write_figures(folder: Path, protocol: Protocol = PAPER) -> list[Path]:
         if figure is not None:
             drawn.append(target / f"{problem}-generalisation.png")
             figure.savefig(drawn[-1])
-    figure = parzen_figure(folder / "large", protocol.images)
-    if figure is not None:
-        drawn.append(target / "parzen.png")
-        figure.savefig(drawn[-1])
+    others = {
+        "parzen": parzen_figure(folder / "large", protocol.images),
+        "weights": weights_figure(folder / "small", protocol.weights),
+        "equal_time": equal_time_figure(folder / "large", protocol.equal_time),
+    }
+    for name, figure in others.items():
+        if figure is not None:
+            drawn.append(target / f"{name}.png")
+            figure.savefig(drawn[-1])
     return drawn
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from trainers.report.cells import nats, reaches, result_of
+from trainers.report.weights_sections import recipe_results
 from trainers.settings import paper
 from trainers.settings.protocol import GeneralisationProtocol
+from trainers.settings.weights_protocol import WeightsProtocol
 from trainers.studies.best import records_of as best_records
 from trainers.studies.generalisation import records_of
 
@@ -131,7 +133,7 @@ def settings_section(folder: Path) -> list[str]:
     return [*lines, ""]
 
 
-def best_section(folder: Path) -> list[str]:
+def best_section(folder: Path, protocol: WeightsProtocol) -> list[str]:
     """The lowest KL of any run, and of any cell."""
     lines = [
         "## The lowest KL with any method\n",
@@ -142,6 +144,11 @@ def best_section(folder: Path) -> list[str]:
     for problem in paper.PROBLEMS:
         names = {(name, own): f"{name}, {own} parameters" for name in paper.METHODS for own in ("paper", "own")}
         results = [(result_of(folder, problem, *cell), title) for cell, title in names.items()]
+        results += [
+            (result.minimum, f"{result.recipe.method}, the recipe")
+            for result in recipe_results(folder, protocol)
+            if result.recipe.problem == problem
+        ]
         means = [(result.mean, title) for result, title in results if result]
         runs = [(result.lowest, title) for result, title in results if result]
         exact = [r["min_kl"] for r in best_records(problem, folder).read() if r["min_kl"] is not None]

@@ -8,6 +8,7 @@ from tf_wcd.files import write_atomically
 from trainers.report.figures import write_figures
 from trainers.report.image_sections import long_runs_section, variants_section
 from trainers.report.small_sections import best_section, generalisation_section, settings_section, table_section
+from trainers.report.weights_sections import equal_time_section, weights_section
 from trainers.settings.protocol import PAPER, Protocol
 from trainers.studies.work import Work
 
@@ -23,10 +24,12 @@ def write_report(folder: Path, protocol: Protocol = PAPER) -> Path:
         "spins (+1, -1).\n",
         *table_section(small),
         *settings_section(small),
-        *best_section(small),
+        *weights_section(small, protocol.weights),
+        *best_section(small, protocol.weights),
         *generalisation_section(small, protocol.generalisation),
         *long_runs_section(large),
         *variants_section(large, protocol.images),
+        *equal_time_section(large, protocol.equal_time),
     ]
     notes = folder / "NOTES.md"
     if notes.exists():

@@ -80,11 +80,19 @@ def full_quality(
         "sigma": round(sigma, 4),
         "parzen": {"counts": how.counts, "values": np.round(curve, 2).tolist()},
         "parzen_of_training_images": {"counts": counts, "values": np.round(reference, 2).tolist()},
-        "annealed": _annealed(rbm, train, test, how),
+        "annealed": annealed_quality(rbm, train, test, how),
     }
 
 
-def _annealed(rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, how: Evaluation) -> dict[str, Any]:
+def annealed_quality(rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, how: Evaluation) -> dict[str, Any]:
+    """Log-likelihoods of images of 0 and 1 by annealing: ``[reverse AIS, AIS]``, and the forward estimate.
+
+    Args:
+        rbm: the model.
+        train: training images.
+        test: test images.
+        how: temperatures and seed.
+    """
     units = rbm.visible_unit.name
     annealed = evaluation.annealed_log_partition(
         rbm, data=in_units(train[:10_000], units), temperatures=how.temperatures, chains=100, seed=how.seed

@@ -10,7 +10,8 @@ import keras
 import numpy as np
 
 import tf_wcd
-from tf_wcd.negative_phases import PCD, WPCD, NegativePhase
+from tf_wcd import negative_phases
+from tf_wcd.negative_phases import NegativePhase
 from trainers.runs.image_quality import in_units
 from trainers.runs.progress import ProgressLine
 from trainers.runs.resumable import Plan, Seen, Trained
@@ -65,7 +66,7 @@ class Losses(Seen):
 
 def phase_of(method: ImageMethod) -> NegativePhase:
     """The negative phase of a method."""
-    return PCD() if method.name == "PCD" else WPCD(minimum_ess=method.minimum_ess)
+    return negative_phases.get(method.name, minimum_ess=method.minimum_ess or None)
 
 
 def build(run: ImageRun, protocol: ImageProtocol, updates: int, pixels: int) -> tf_wcd.RBMLayer:
@@ -109,7 +110,8 @@ def train(
         verbose: whether there is a progress line.
     """
     plan = plan or Plan()
-    updates = -(-len(x) // protocol.batch_size)
+    # Never fewer updates than asked for, but possibly a few more.
+    updates = -(-run.updates // run.epochs) if run.updates else -(-len(x) // protocol.batch_size)
     inputs = in_units(x, run.units)
     losses = Losses()
 
@@ -122,6 +124,7 @@ def train(
         rbm.fit(
             inputs,
             batch_size=protocol.batch_size,
+            steps_per_epoch=updates if run.updates else None,
             epochs=run.epochs,
             initial_epoch=first_epoch,
             callbacks=callbacks,
@@ -132,5 +135,6 @@ def train(
     if verbose and plan.workers.chief:
         title = f"{run.data} {run.image_method.label} rate {run.learning_rate}"
         callbacks.append(ProgressLine(title, run.epochs, updates, losses.names))
-    stem = checkpoints and checkpoints / fingerprint(**run.as_dict(), rows=len(x), hidden=protocol.hidden)
+    facts = {**run.as_dict(), "rows": len(x), "hidden": protocol.hidden, "seed": protocol.seed}
+    stem = checkpoints and checkpoints / fingerprint(**facts)
     return train_resumably(new, fit, stem, plan, losses, callbacks), losses

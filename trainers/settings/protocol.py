@@ -9,6 +9,7 @@ from typing import NamedTuple
 from trainers.settings import grids, paper
 from trainers.settings.grids import Grid, Rung, Search
 from trainers.settings.image_protocol import IMAGE_SETS, Evaluation, ImageProtocol
+from trainers.settings.weights_protocol import EqualTimeProtocol, Timing, WeightsProtocol
 
 
 class Effort(NamedTuple):
@@ -128,6 +129,8 @@ class Protocol(NamedTuple):
     best: BestProtocol = BestProtocol()
     generalisation: GeneralisationProtocol = GeneralisationProtocol()
     images: ImageProtocol = ImageProtocol()
+    weights: WeightsProtocol = WeightsProtocol()
+    equal_time: EqualTimeProtocol = EqualTimeProtocol()
 
 
 PAPER = Protocol("paper")
@@ -160,6 +163,12 @@ SHORT = Protocol(
         mesh=(0.01, 0.1),
         hidden=6,
         evaluation=Evaluation(counts=(100, 10_000, 100_000), temperatures=300),
+    ),
+    WeightsProtocol(
+        recipes=tuple(recipe._replace(updates=320) for recipe in PAPER.weights.recipes), seeds=2, evaluations=8
+    ),
+    EqualTimeProtocol(
+        epochs=1, rates=(0.1,), seeds=(0, 1), timing=Timing(2, 10), evaluation=Evaluation(temperatures=100)
     ),
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 SCHEDULES = ("constant", "linear")
-NEGATIVE_PHASES = ("cd", "wcd", "pcd", "wpcd", "exact")
+NEGATIVE_PHASES = ("cd", "wcd", "bcd", "pcd", "wpcd", "exact")
 
 
 def fingerprint(**facts: Any) -> str:
@@ -95,7 +95,7 @@ class ImageMethod:
     """A negative phase for images.
 
     Attributes:
-        name: "PCD" or "WPCD".
+        name: of the negative phase, in capitals: "PCD", "WPCD" and so on.
         minimum_ess: with WPCD, the part of the chains that tempered weights keep effective; 0 for plain weights.
     """
 
@@ -125,12 +125,13 @@ class ImageRun(RunSettings):
 
     Attributes:
         data: name of the set of images.
-        method: "PCD" or "WPCD".
+        method: of the negative phase, in capitals.
         minimum_ess: see `ImageMethod`.
         units: "bernoulli" or "spin", of both layers.
         centered: whether the gradient is centred.
         learning_rate: at the start; it falls linearly to zero.
         epochs: passes over the training images.
+        updates: updates in all, in as many equal parts as there are epochs; 0 for those that the passes make.
     """
 
     data: str
@@ -140,6 +141,7 @@ class ImageRun(RunSettings):
     learning_rate: float
     epochs: int
     minimum_ess: float = 0.0
+    updates: int = 0
 
     @property
     def image_method(self) -> ImageMethod:

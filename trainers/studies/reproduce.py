@@ -49,6 +49,15 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
             "trainers.studies.generalisation", "training on a part of the states (30 minutes)", side_by_side=True
         ),
         "large": Stage("trainers.studies.images", "PCD and WPCD on four image sets (about 5 hours)"),
+        "weights": Stage(
+            "trainers.studies.weights",
+            "balanced weights and k = 0 on the small problems, 5 seeds each (about an hour)",
+            side_by_side=True,
+        ),
+        "equal_time": Stage(
+            "trainers.studies.equal_time",
+            "CD, WCD, BCD, PCD, WPCD and JPCD on OCR letters, each for the same time (about 40 minutes)",
+        ),
         "report": Stage("trainers.report.write", "REPORT.md and its figures (2 minutes)"),
     }
 )

@@ -28,12 +28,12 @@ class Reconstructed(Points):
     Attributes:
         hidden: ``[..., M, n_h]`` the first hidden states of each chain, drawn given its start.
         visible_field: ``[..., M, n_v]`` the field that the points were drawn in.
-        first_field: ``[..., M, n_h]`` the field that the first hidden states were drawn in; ``None`` for the batch's.
+        start: the points that the chains start from, with the fields of the first hidden states; ``None`` for the batch.
     """
 
     hidden: tf.Tensor | None = None
     visible_field: tf.Tensor | None = None
-    first_field: tf.Tensor | None = None
+    start: Points | None = None
 
     def log_density(self, machine: Machine, states: tf.Tensor) -> tf.Tensor:
         density = log_mixture(machine.visible, states, self.visible_field)
@@ -85,7 +85,7 @@ class Reconstructions(PointSource):
             machine.hidden_field(drawn.visible),
             hidden=hidden,
             visible_field=drawn.field,
-            first_field=begun.hidden_field,
+            start=begun,
         )
         return points, state
 
@@ -126,7 +126,23 @@ def log_mixture(unit: Unit, states: tf.Tensor, fields: tf.Tensor) -> tf.Tensor:
     Returns:
         ``[..., N]``.
     """
-    fields = replicas.gather(fields, axis=-2)
-    overlaps = tf.matmul(states, fields, transpose_b=True)
-    count = tf.cast(tf.shape(fields)[-2], fields.dtype)
-    return tf.reduce_logsumexp(overlaps - unit.total_cumulant(fields)[..., None, :], axis=-1) - tf.math.log(count)
+    count = tf.cast(tf.shape(fields)[-2] * replicas.count(), fields.dtype)
+    return log_sum_of_overlaps(states, fields, unit.total_cumulant(fields)) - tf.math.log(count)
+
+
+def log_sum_of_overlaps(rows: tf.Tensor, columns: tf.Tensor, cumulants: tf.Tensor) -> tf.Tensor:
+    """log sum_j exp(row_m . column_j - cumulant_j), over the columns of all replicas.
+
+    Args:
+        rows: ``[..., N, n]``.
+        columns: ``[..., M, n]`` this replica's.
+        cumulants: ``[..., M]``.
+
+    Returns:
+        ``[..., N]``.
+    """
+    columns, cumulants = replicas.gather(columns, axis=-2), replicas.gather(cumulants)
+    # One product gives the differences, and has no transposed operand, for which XLA's code is slow.
+    right = tf.concat([tf.linalg.matrix_transpose(columns), cumulants[..., None, :]], axis=-2)
+    left = tf.concat([rows, -tf.ones_like(rows[..., :1])], axis=-1)
+    return tf.reduce_logsumexp(tf.matmul(left, right), axis=-1)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_wcd import replicas
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, PointSource, State, Weights
-from tf_wcd.negative_phases.points.reconstructions import Reconstructed, log_mixture
+from tf_wcd.negative_phases.points.reconstructions import Reconstructed, log_sum_of_overlaps
 from tf_wcd.negative_phases.weights.log_weights import check_minimum_ess, remedies, tempered_log_weights
 
 SIDES = ("hidden", "visible")
@@ -44,30 +44,37 @@ class BalancedWeights(Weights):
         self.minimum_ess = check_minimum_ess(minimum_ess)
 
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
-        if isinstance(points, Reconstructed):
-            ratio = self._ratio_of_reconstructions(machine, batch, points)
-        else:
+        if not isinstance(points, Reconstructed):
             ratio = self._ratio(machine, points)
+        elif self.side == "hidden":
+            ratio = self._hidden_side(machine, batch, points)
+        else:
+            ratio = self._visible_side(machine, points)
         log_weights = replicas.normalise(ratio)
         return tempered_log_weights(log_weights, self.minimum_ess) if self.minimum_ess else log_weights, state
 
-    def _ratio_of_reconstructions(self, machine: Machine, batch: Batch, points: Reconstructed) -> tf.Tensor:
-        """log P / q up to a constant, ``[..., M]``."""
-        # The base energy of a state is in P and in q alike, and left out of both.
-        if self.side == "hidden":
-            states, unit = points.hidden, machine.hidden
-            fields = batch.hidden_field if points.first_field is None else points.first_field
-            target = _bias(states, machine.hidden_bias)
-            target += machine.visible.total_cumulant(machine.visible_field(states))
-        else:
-            states, fields, unit = points.visible, points.visible_field, machine.visible
-            target = _bias(states, machine.visible_bias) + machine.hidden.total_cumulant(points.hidden_field)
-        if self.mixture:
-            return target - log_mixture(unit, states, fields)
-        return target - tf.reduce_sum(states * fields, axis=-1) + unit.total_cumulant(fields)
+    # Each gives log P / q up to a constant, ``[..., M]``. The base energy of a state is in P and in q alike, and left
+    # out of both.
+
+    def _hidden_side(self, machine: Machine, batch: Batch, points: Reconstructed) -> tf.Tensor:
+        """Of the first hidden states."""
+        first = batch if points.start is None else points.start
+        field = machine.visible_field(points.hidden)
+        target, cumulants = machine.visible.total_cumulant(field), machine.hidden.total_cumulant(first.hidden_field)
+        if machine.num_visible > machine.num_hidden:
+            target += _bias(points.hidden, machine.hidden_bias)
+            return target - self._log_density(points.hidden, first.hidden_field, cumulants)
+        # By Bayes' rule P(h | x) / P(h) = P(x | h) / P(x): the same ratio by a product over the smaller side.
+        return target - self._log_density(field, first.visible, cumulants + _bias(first.visible, machine.visible_bias))
+
+    def _visible_side(self, machine: Machine, points: Reconstructed) -> tf.Tensor:
+        """Of the points themselves."""
+        target = _bias(points.visible, machine.visible_bias) + machine.hidden.total_cumulant(points.hidden_field)
+        cumulants = machine.visible.total_cumulant(points.visible_field)
+        return target - self._log_density(points.visible, points.visible_field, cumulants)
 
     def _ratio(self, machine: Machine, points: Points) -> tf.Tensor:
-        """log P / q up to a constant, ``[..., M]``, of points on the visible side."""
+        """Of points on the visible side that are no reconstructions."""
         density = points.log_density(machine, points.visible)
         if self.side == "hidden" or not self.mixture:
             raise ValueError(
@@ -75,6 +82,12 @@ class BalancedWeights(Weights):
                 f"Received: {type(points).__name__}, side={self.side!r}, mixture={self.mixture}"
             )
         return -machine.free_energy(points.visible, points.hidden_field) - density
+
+    def _log_density(self, rows: tf.Tensor, columns: tf.Tensor, cumulants: tf.Tensor) -> tf.Tensor:
+        """log sum_j exp(row_m . column_j - cumulant_j), ``[..., M]``; without the mixture, j = m alone."""
+        if not self.mixture:
+            return tf.reduce_sum(rows * columns, axis=-1) - cumulants
+        return log_sum_of_overlaps(rows, columns, cumulants)
 
     def remedies(self, source: PointSource) -> tuple[str, ...]:
         return remedies([name for name in source.alternatives() if name != "bcd"], self.minimum_ess)
