@@ -1,4 +1,4 @@
-"""The states of units of finitely many, by their numbers: what changes one unit, or draws it uniformly, works on these."""
+"""The states of finite units by their numbers: what changes one unit, or draws it uniformly, works on these."""
 
 from __future__ import annotations
 

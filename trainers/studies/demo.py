@@ -13,8 +13,8 @@ from tf_wcd import plots
 
 UPDATES_PER_EPOCH = 2000
 PHASES = ("cd", "wcd", "bcd")
-# One setting for all, that which suits CD best: of five rates and two initial standard deviations tried on BS16 with other
-# seeds (32 and 80 hidden units), these had the lowest KL at the end.
+# One setting for all, that which suits CD best: of five rates and two initial standard deviations tried on BS16 with
+# other seeds (32 and 80 hidden units), these had the lowest KL at the end.
 HIDDEN = 80
 LEARNING_RATE = 0.001  # the first one; it falls linearly to zero
 INITIAL_STDDEV = 0.01
@@ -76,7 +76,7 @@ def serve_and_sample(rbm: tf_wcd.RBMLayer, folder: Path, count: int = 64) -> Pat
 def run(
     folder: str | Path = "demo", epochs: int = 50, problem: str = "BS16", seed: int = 0, verbose: int = 1
 ) -> dict[str, float]:
-    """Trains CD_1, WCD_1 and BCD_1 alike, prints their exact KL, writes a picture, and samples BCD_1's through a server.
+    """Trains CD_1, WCD_1 and BCD_1 alike, prints their exact KL, draws it, and samples the last through a server.
 
     Args:
         folder: where the picture and the trained models go.

@@ -21,8 +21,8 @@ from tf_wcd.shapes import static_shape
 class Neighbours(PointSource):
     """Neighbours of the batch: its examples with one unit in another state.
 
-    An example has one neighbour for each unit of two values, and ``states - 1`` for each categorical unit. Examples that
-    are expectations are taken at the nearest state.
+    An example has one neighbour for each unit of two values, and ``states - 1`` for each categorical unit. Examples
+    that are expectations are taken at the nearest state.
 
     A share of them is drawn anew at each update, evenly: no example has two of its neighbours among the points before
     all have one.

@@ -28,7 +28,7 @@ class Reconstructed(Points):
     Attributes:
         hidden: ``[..., M, n_h]`` the first hidden states of each chain, drawn given its start.
         visible_field: ``[..., M, n_v]`` the field that the points were drawn in.
-        start: the points that the chains start from, with the fields of the first hidden states; ``None`` for the batch.
+        start: the points that the chains start from; ``None`` for the batch.
     """
 
     hidden: tf.Tensor | None = None
