@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
 
 
-def call_compiled(
-    function: Callable[..., Any], rbm: RBMLayer, *arguments: Any, jit_compile: bool | None = True
-) -> Any:
+def call_compiled(function: Callable[..., Any], rbm: RBMLayer, *arguments: Any, jit_compile: bool | None = True) -> Any:
     """``function(rbm.machine(), *arguments)``, compiled.
 
     The parameters are arguments of what is compiled, not constants in it: another model of the same shape, or the same

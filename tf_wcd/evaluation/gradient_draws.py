@@ -106,7 +106,9 @@ class Draws:
 
 def same_phase(one: NegativePhase, other: NegativePhase) -> bool:
     """Whether two phases are one object, or of one class with the same configuration."""
-    return one is other or (type(one) is type(other) and bool(one.get_config()) and one.get_config() == other.get_config())
+    return one is other or (
+        type(one) is type(other) and bool(one.get_config()) and one.get_config() == other.get_config()
+    )
 
 
 def as_vector(gradient: Gradient) -> tf.Tensor:

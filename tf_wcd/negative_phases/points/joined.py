@@ -38,8 +38,8 @@ class JoinedPoints(Points):
 class Joined(PointSource):
     """The points of several sources together, in any ratio.
 
-    With the model's weights they are one set, in which each point has its relative probability. With balanced weights on
-    the visible side, P is divided by the density of all sources together, each with its share of the points. As the
+    With the model's weights they are one set, in which each point has its relative probability. With balanced weights
+    on the visible side, P is divided by the density of all sources together, each with its share of the points. As the
     number of points grows, weighted means then tend to the model's expectations, if one of the sources reaches every
     state: reconstructions of at least one step and random states do.
 

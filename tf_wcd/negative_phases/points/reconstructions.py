@@ -109,7 +109,9 @@ class Reconstructions(PointSource):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        start = {name: keras.saving.deserialize_keras_object(value) for name, value in config.items() if name == "start"}
+        start = {
+            name: keras.saving.deserialize_keras_object(value) for name, value in config.items() if name == "start"
+        }
         return cls(**{**config, **start})
 
 
