@@ -79,49 +79,41 @@ def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str
     return figure
 
 
-def plot_gradient_bias(axes: Axes, history: Sequence[tuple[float, Any]]) -> None:
-    """Draws bias (lines, with their standard errors) and deviation (dots) of negative phases' steps along a training.
+def plot_gradient_errors(axes: Axes, history: Sequence[tuple[float, Any]], measure: str) -> None:
+    """Draws one measure of the errors of negative phases' steps along a training.
+
+    A bias that could not be told from zero is drawn as an open triangle, at the most that it may be.
 
     Args:
         axes: where to draw.
         history: pairs of an epoch and `tf_wcd.evaluation.GradientErrors`, as the callback `GradientError` keeps them.
+        measure: ``"bias"``, ``"deviation"`` or ``"cosine"``.
     """
-    for color, name in zip(itertools.cycle(COLORS), _phases_of(history), strict=False):
-        epochs = [epoch + 1 for epoch, _ in history]
-        bias, error, deviation = (
-            np.array([getattr(errors[name], value) for _, errors in history])
-            for value in ("bias", "bias_error", "deviation")
-        )
-        # On a logarithmic axis a bias of zero lies below everything.
-        low = np.maximum(bias - error, 1e-9)
-        axes.fill_between(epochs, low, bias + error, color=color, alpha=0.2, linewidth=0)
-        axes.plot(epochs, np.maximum(bias, 1e-9), color=color, linewidth=1.5, label=f"{name}, bias")
-        axes.plot(epochs, deviation, ":", color=color, linewidth=1.2, label=f"{name}, deviation")
-    axes.set(xlabel="epoch", ylabel="in lengths of the exact gradient", yscale="log", title="Error of a step")
-    largest = max(errors[name].bias + errors[name].deviation for _, errors in history for name in errors)
-    axes.set_ylim(1e-3, 2 * largest if largest > 1e-3 else 1.0)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize="small", ncols=2)
-
-
-def plot_gradient_cosine(axes: Axes, history: Sequence[tuple[float, Any]]) -> None:
-    """Draws the mean cosine of the angle between a step and the exact gradient along a training.
-
-    Args:
-        axes: where to draw.
-        history: as for `plot_gradient_bias`.
-    """
-    for color, name in zip(itertools.cycle(COLORS), _phases_of(history), strict=False):
-        values = [errors[name].cosine for _, errors in history]
-        axes.plot([epoch + 1 for epoch, _ in history], values, color=color, linewidth=1.5, label=name)
-    axes.set(xlabel="epoch", ylabel="cosine", title="Direction of a step")
-    axes.set_ylim(top=1.0)
+    if not history:
+        raise ValueError("There is nothing to draw: the history is empty. Received: history=[]")
+    epochs = np.array([epoch + 1 for epoch, _ in history])
+    for color, name in zip(itertools.cycle(COLORS), history[0][1], strict=False):
+        values = np.array([getattr(errors[name], measure) for _, errors in history])
+        if measure == "bias":
+            errors = np.array([errors[name].bias_error for _, errors in history])
+            known = values > errors
+            axes.errorbar(epochs[~known], (values + errors)[~known], fmt="v", mfc="none", color=color, markersize=4)
+            epochs_known, values, errors = epochs[known], values[known], errors[known]
+            axes.errorbar(epochs_known, values, errors, color=color, label=name, linewidth=1.5, marker=".")
+        else:
+            axes.plot(epochs, values, color=color, label=name, linewidth=1.5, marker=".")
+    if measure == "cosine":
+        axes.set(xlabel="epoch", title="Cosine with the exact gradient")
+        axes.set_ylim(top=1.0)
+    else:
+        title = {"bias": "Bias", "deviation": "Standard deviation"}[measure]
+        axes.set(xlabel="epoch", ylabel="in lengths of the exact gradient", yscale="log", title=f"{title} of a step")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
 
 
 def gradient_errors(history: Sequence[tuple[float, Any]], title: str | None = None) -> Figure:
-    """Error and direction of negative phases' steps against the exact gradient, along a training.
+    """Bias, standard deviation and direction of negative phases' steps against the exact gradient, along a training.
 
     Args:
         history: pairs of an epoch and `tf_wcd.evaluation.GradientErrors`, as the callback `GradientError` keeps them.
@@ -133,18 +125,13 @@ def gradient_errors(history: Sequence[tuple[float, Any]], title: str | None = No
     >>> rbm.build((None, 3))
     >>> figure = gradient_errors([(0, tf_wcd.evaluation.gradient_error(rbm, np.eye(3), ["cd"], repetitions=10))])
     """
-    figure, (left, right) = new_figure(11, 4.2, columns=2)
-    plot_gradient_bias(left, history)
-    plot_gradient_cosine(right, history)
+    measures = "bias", "deviation", "cosine"
+    figure, panels = new_figure(12, 3.8, columns=len(measures))
+    for axes, measure in zip(panels, measures, strict=True):
+        plot_gradient_errors(axes, history, measure)
     if title:
         figure.suptitle(title)
     return figure
-
-
-def _phases_of(history: Sequence[tuple[float, Any]]) -> list[str]:
-    if not history:
-        raise ValueError("There is nothing to draw: the history is empty. Received: history=[]")
-    return list(history[0][1])
 
 
 def image_sheet(

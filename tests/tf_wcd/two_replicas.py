@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_wcd
 from tf_wcd import replicas
 from tf_wcd.negative_phases import CD, JPCD, PCD, WCD, WPCD, Exact, FixedPoints, NegativePhase, Points, PointSource
+from tf_wcd.negative_phases.points import Joined, Neighbours, Reconstructions
 from tf_wcd.negative_phases.points.reconstructions import Reconstructed
 from tf_wcd.negative_phases.weights import BalancedWeights, UniformWeights, model_log_weights, resampled
 
@@ -85,6 +86,12 @@ CASES = {
         lambda: sgd(0.5),
         11,
     ),
+    "joined": (
+        lambda: NegativePhase(Joined([FromMeans(), Reconstructions(0), Neighbours()]), BalancedWeights("visible")),
+        {},
+        lambda: sgd(0.5),
+        11,
+    ),
     "exact": (lambda: Exact(), {}, lambda: sgd(0.5), 8),
     "fixed": (lambda: FixedPoints(np.eye(5)[:3]), {}, lambda: sgd(0.5), 8),
     "tempered": (lambda: wcd(minimum_ess=0.7), {}, lambda: sgd(0.5), 8),
@@ -104,7 +111,7 @@ CASES = {
 }
 
 
-MAIN = ("cd", "wcd", "balanced", "pcd", "wpcd", "exact", "jpcd", "resampled", "tempered chains", "centred")
+MAIN = ("cd", "wcd", "balanced", "joined", "pcd", "wpcd", "jpcd", "exact", "resampled", "tempered chains", "centred")
 MORE = tuple(case for case in CASES if case not in MAIN)
 
 

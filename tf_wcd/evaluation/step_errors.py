@@ -205,8 +205,7 @@ def _step_error(sums: Sums, exact: np.ndarray, part: np.ndarray, number: int) ->
     filled = sums.counts > 0
     counts, errors = sums.counts[filled], sums.errors[filled][:, part]
     squares, cosines = sums.squares[filled, number], sums.cosines[filled, number]
-    norm = np.linalg.norm(exact[part])
-    norm = norm if norm > 0 else np.nan  # where the gradient is zero, nothing is relative to it
+    norm = float(np.linalg.norm(exact[part])) or np.nan  # where the gradient is zero, nothing is relative to it
 
     def squared_bias(count: float, total: np.ndarray, square: float) -> float:
         """Mean product of the errors of two different draws."""

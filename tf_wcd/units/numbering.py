@@ -1,4 +1,4 @@
-"""The states of finite units by their numbers: what changes one unit, or draws it uniformly, works on these."""
+"""States by their numbers: what puts one unit into another state, or draws states uniformly, is written on these."""
 
 from __future__ import annotations
 

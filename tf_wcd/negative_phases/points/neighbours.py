@@ -24,8 +24,8 @@ class Neighbours(PointSource):
     An example has one neighbour for each unit of two values, and ``states - 1`` for each categorical unit. Examples
     that are expectations are taken at the nearest state.
 
-    A share of them is drawn anew at each update, evenly: no example has two of its neighbours among the points before
-    all have one.
+    A share of them is drawn anew at each update: one of each of as many equal stretches of the list of all, so that the
+    examples have equally many, and all their units are as likely to change.
 
     Args:
         share: the share of all neighbours to take, above 0; 1 for all of them.
@@ -59,7 +59,6 @@ class Neighbours(PointSource):
         if self.share == 1:
             return tf.broadcast_to(tf.range(pairs), [*members, pairs])
         count = part_of(self.share, pairs)
-        # One from each of as many equal stretches of the list of all pairs.
         places = tf.range(count, dtype=tf.float64) + uniform(key, 0, [*members, count], tf.float64)
         index = tf.cast(places * (tf.cast(pairs, tf.float64) / tf.cast(count, tf.float64)), tf.int32)
         return tf.minimum(index, pairs - 1)
