@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tf_wcd
 from benchmarks.timing import interleaved, part_row, row
 from benchmarks.training import fitting, mnist_sized
-from tf_wcd.negative_phases import BCD, CD, PCD, WCD, WPCD, NegativePhase
+from tf_wcd.negative_phases import BCD, CD, JPCD, PCD, WCD, WPCD, NegativePhase
 
 
 class Form(NamedTuple):
@@ -28,18 +28,24 @@ PHASES: dict[str, NegativePhase] = {
     "BCD_1, visible side": BCD(side="visible"),
     "PCD_1": PCD(),
     "WPCD_1": WPCD(),
+    "JPCD_1, no observers": JPCD(observers=0),
+    "JPCD_1, 100 observers": JPCD(observers=100),
 }
 LARGE = (
     Form("WCD_1", "CD_1", 1.05),
     Form("BCD_1", "CD_1", 1.10),
     Form("BCD_1, visible side", "CD_1"),
     Form("WPCD_1", "PCD_1", 1.05),
+    Form("JPCD_1, no observers", "PCD_1"),
+    Form("JPCD_1, 100 observers", "PCD_1"),
 )
 SMALL = (
     Form("WCD_1", "CD_1"),
     Form("BCD_1", "CD_1", 1.25),
     Form("BCD_1, visible side", "CD_1"),
     Form("WPCD_1", "PCD_1"),
+    Form("JPCD_1, no observers", "PCD_1"),
+    Form("JPCD_1, 100 observers", "PCD_1"),
 )
 
 

@@ -97,7 +97,7 @@ def test_costs_of_weights_are_ratios_to_the_unweighted_form(monkeypatch):
         "PCD_1": 2e-3,
         "WPCD_1": 2e-3,
     }
-    rows = {r["work"]: r for r in weights.rows_of("work", weights.LARGE, seconds, 1)}
+    rows = {r["work"]: r for r in weights.rows_of("work", weights.LARGE[:4], seconds, 1)}
     assert {name: (round(r["ratio"], 6), r["met"]) for name, r in rows.items()} == {
         "work, WCD_1": (1.02, True),
         "work, BCD_1": (1.2, False),

@@ -66,7 +66,9 @@ class Losses(Seen):
 
 def phase_of(method: ImageMethod) -> NegativePhase:
     """The negative phase of a method."""
-    return negative_phases.get(method.name, minimum_ess=method.minimum_ess or None)
+    # Observers give a running log Z, which nobody asks for here, and do not change the training.
+    observers = 0 if method.name == "JPCD" else None
+    return negative_phases.get(method.name, minimum_ess=method.minimum_ess or None, observers=observers)
 
 
 def build(run: ImageRun, protocol: ImageProtocol, updates: int, pixels: int) -> tf_wcd.RBMLayer:

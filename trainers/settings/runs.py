@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 SCHEDULES = ("constant", "linear")
-NEGATIVE_PHASES = ("cd", "wcd", "bcd", "pcd", "wpcd", "exact")
+NEGATIVE_PHASES = ("cd", "wcd", "bcd", "pcd", "wpcd", "jpcd", "exact")
 
 
 def fingerprint(**facts: Any) -> str:

@@ -117,7 +117,7 @@ class EqualTimeProtocol(NamedTuple):
     """
 
     data: str = "ocr_letters"
-    methods: tuple[str, ...] = ("CD", "WCD", "BCD", "PCD", "WPCD")
+    methods: tuple[str, ...] = ("CD", "WCD", "BCD", "PCD", "WPCD", "JPCD")
     reference: str = "CD"
     epochs: int = 20
     rates: tuple[float, ...] = (0.03, 0.1, 0.3)
