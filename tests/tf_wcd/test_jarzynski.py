@@ -27,14 +27,14 @@ N_V, N_H, STEPS, RUNS = 3, 2, 4, 40
 KEY = tf.constant([3, 4], tf.uint32)
 
 
-def path(pair, scale=1.0):
+def path(pair, scale=1.0, move=0.4):
     """Parameters along a path of large random steps ``[STEPS + 1, ...]``, asymmetric in every one."""
     rng = np.random.default_rng(5)
     shapes = {"kernel": (N_V, N_H), "visible_bias": (N_V,), "hidden_bias": (N_H,)}
     steps = np.linspace(0, 0.8, STEPS + 1)[:, None]
 
     def walk(shape):
-        start, moves = rng.normal(0.2, scale, shape), rng.normal(0, 0.4, (STEPS, *shape))
+        start, moves = rng.normal(0.2, scale, shape), rng.normal(0, move, (STEPS, *shape))
         return start + np.concatenate([np.zeros((1, *shape)), np.cumsum(moves, axis=0)])
 
     def own(unit, columns):
@@ -133,7 +133,7 @@ def test_resampling_leaves_expectations_as_they_are(threshold):
 def test_the_mean_of_z_is_exact_whatever_the_chains_do(pair):
     """Small groups along a rough path, from independent units on: each group's Z is unbiased, so the mean of 400 is
     within 4 of its standard errors."""
-    parameters = path(pair, scale=0.5)
+    parameters = path(pair, scale=0.5, move=0.25)
 
     @tf.function(autograph=False)
     def run(threshold):
@@ -158,7 +158,8 @@ def test_the_pooled_estimate_and_its_jackknife():
     estimate, error = pooled(tf.constant(values))
     np.testing.assert_allclose(estimate, np.log(np.exp(values).mean(-1)))
     left = [np.log(np.exp(np.delete(values, i, axis=-1)).mean(-1)) for i in range(10)]
-    np.testing.assert_allclose(error, np.sqrt(9 * np.var(left, axis=0)), rtol=1e-9)
+    distance = values.mean(-1) + 0.5 * values.var(-1, ddof=1) - estimate
+    np.testing.assert_allclose(error, np.sqrt(9 * np.var(left, axis=0) + distance**2), rtol=1e-9)
     # One group that has all the weight is no reason to trust it.
     assert float(pooled(tf.constant([0.0] * 9 + [20.0])).standard_error) > 10
 
@@ -171,9 +172,10 @@ X = (2 * STATES - 1).astype("float32")
 @pytest.fixture(scope="module")
 def runs():
     """Twenty trainings with seeds and rates of their own, as members of one ensemble."""
-    rates = np.linspace(0.02, 0.2, 20)
+    phase = JPCD(observers=500)
+    rates = np.linspace(0.003, 0.02, 20)
     ensemble = tf_wcd.RBMEnsemble(
-        9, learning_rates=rates, initial_stddev=np.repeat([0.01, 0.3], 10), negative_phase="jpcd", seed=1, **SPINS
+        9, learning_rates=rates, initial_stddev=np.repeat([0.2, 0.3], 10), negative_phase=phase, seed=1, **SPINS
     )
     ensemble.compile(keras.optimizers.SGD(1.0))
     ensemble.fit(X, sample_weight=PROBABILITIES, batch_size=14, steps_per_epoch=100, epochs=3, verbose=0)
@@ -187,7 +189,7 @@ def test_the_online_log_partition_of_twenty_trainings(runs):
     result, exact = tf_wcd.evaluation.online_log_partition(runs), tf_wcd.evaluation.log_partition(runs)
     z = (result.estimate - exact) / result.standard_error
     assert np.all(np.abs(exact - 18 * np.log(2)) > 1)  # the models have learned
-    assert np.all(result.standard_error < 0.3)
+    assert np.all(result.standard_error < 0.5)
     assert np.all(np.abs(z) < 4)
     assert 6 < np.sum(z**2) < 67
 
@@ -221,7 +223,7 @@ def fit(rbm, **kwargs):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A layer after four epochs with validation, and its file."""
-    rbm = layer(JPCD(gibbs_steps=2, chains=30, observers=45, resample_below=0.9))
+    rbm = layer(JPCD(gibbs_steps=2, chains=30, observers=45, resample_below=0.99))
     callback = tf_wcd.callbacks.OnlineLikelihood(X)
     history = fit(rbm, callbacks=[callback])
     path = tmp_path_factory.mktemp("trained") / "rbm.keras"

@@ -174,7 +174,7 @@ def test_reconstructions_of_other_points_are_balanced_on_the_hidden_side():
 
     def ratio(machine, phases, log_z):
         points = phases.points
-        hidden, fields = (tf.cast(v, "float64") for v in (points.hidden[:, :1], points.first_field))
+        hidden, fields = (tf.cast(v, "float64") for v in (points.hidden[:, :1], points.start.hidden_field))
         density = tf.reduce_logsumexp(machine.cast("float64").hidden.log_prob(hidden, fields), axis=-1)
         energy = machine.cast("float64").hidden_free_energy(hidden)[:, 0]
         return -energy - log_z - density + np.log(fields.shape[-2])
