@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_wcd import data_checks
 from tf_wcd.arguments import check_integer
 from tf_wcd.machine import Machine
+from tf_wcd.normaliser import check_normaliser
 from tf_wcd.random import Source
 from tf_wcd.sampling.gibbs import random_visible
 
@@ -19,6 +20,7 @@ def start_of_chains(
 ) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
     """Checks the arguments of `RBMLayer.sample` and makes those of `run_chains`: states, mask of held units, steps."""
     rows, steps = check_integer("num_samples", num_samples), check_integer("gibbs_steps", gibbs_steps, least=0)
+    check_normaliser(machine)
     if clamp is not None and initial is None:
         raise ValueError("`clamp` holds units at their values in `initial`: pass `initial` too. Received: initial=None")
     shape = (rows, machine.num_visible)

@@ -12,6 +12,7 @@ from tf_wcd import replicas
 from tf_wcd.negative_phases import State
 from tf_wcd.negative_phases.collapse import collapse_warning
 from tf_wcd.negative_phases.composition import start
+from tf_wcd.normaliser import check_normaliser
 from tf_wcd.random import key_of
 from tf_wcd.training.gradient import Gradient, Offsets
 from tf_wcd.training.inputs import DataSpec, Input
@@ -30,6 +31,7 @@ class ContrastiveModel(MachineModel):
         return DataSpec(self.visible_unit, self.num_visible if self.built else None, 0, self.variable_dtype)
 
     def validate(self) -> None:
+        check_normaliser(self.machine())
         self.negative_phase.validate(self.machine())
 
     def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:

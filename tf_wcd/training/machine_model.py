@@ -12,6 +12,7 @@ from tf_wcd import data_checks, negative_phases, replicas
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
+from tf_wcd.normaliser import check_sides, flaw
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.phase_variables import PhaseVariables
 from tf_wcd.units import Unit
@@ -48,11 +49,6 @@ class MachineModel(TrainingModel):
         self.units = check_integer("units", units)
         self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
         self.hidden_unit.check_columns(self.units)
-        if not (self.visible_unit.finite or self.hidden_unit.finite):
-            raise ValueError(
-                "At least one side must have finitely many states, or the model may have no finite normaliser. "
-                f"Received: visible_type={visible_type!r}, hidden_type={hidden_type!r}"
-            )
         self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
         self.centered = bool(centered)
         self.centering_rate = float(centering_rate)
@@ -77,6 +73,7 @@ class MachineModel(TrainingModel):
             )
         n_v, n_h = int(width), self.units
         self.visible_unit.check_columns(n_v)
+        check_sides(self.visible_unit, n_v, self.hidden_unit, n_h)
         self.num_visible = n_v
         self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer)
         self.visible_bias = self._add("visible_bias", (n_v,), self.visible_bias_initializer)
@@ -127,6 +124,9 @@ class MachineModel(TrainingModel):
                 "The layer does not know its number of visible units yet: "
                 "fit it, call it, or use `build((None, visible units))`."
             )
+
+    def flaw(self) -> str:
+        return flaw(self.machine())
 
     # Energies
 
