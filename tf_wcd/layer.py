@@ -27,8 +27,10 @@ class RBMLayer(ContrastiveModel):
 
     Args:
         units: number of hidden units.
-        visible_type: ``"bernoulli"`` (0/1), ``"spin"`` (-1/+1), ``"gaussian"`` (real), or a `tf_wcd.units.Unit`.
-        hidden_type: as ``visible_type``; one of the two sides must have finitely many states.
+        visible_type: ``"bernoulli"`` (0/1), ``"spin"`` (-1/+1), ``"gaussian"`` (real), ``"relu"`` (at least 0),
+            ``"drelu"`` (real, with a learned shape), or a `tf_wcd.units.Unit`.
+        hidden_type: as ``visible_type``. With real units on both sides large weights leave no finite normaliser:
+            training stops before they get there, with an error that says so.
         negative_phase: ``"cd"``, ``"wcd"``, ``"bcd"``, ``"pcd"``, ``"wpcd"``, ``"jpcd"``, ``"exact"``, or a
             `tf_wcd.NegativePhase` object.
         gibbs_steps: k of CD_k and its kin, 1 if not given. A negative phase that is an object has it already.

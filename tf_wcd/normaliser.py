@@ -78,8 +78,8 @@ def flaw(machine: Machine) -> str:
     if strength < 1.0 or np.isnan(strength):
         return ""
     return (
-        "With real units on both sides, large weights may leave the model without a finite normaliser: the spectral norm "
-        "of the kernel, in units of the standard deviations, must be below 1. "
+        "With real units on both sides, large weights may leave the model without a finite normaliser: the spectral "
+        "norm of the kernel, in units of the standard deviations, must be below 1. "
         f"Received: {strength:.4g}, for {machine.visible.name!r} visible and {machine.hidden.name!r} hidden units"
     )
 

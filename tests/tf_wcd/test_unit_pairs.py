@@ -63,7 +63,7 @@ def _energy(kind, i, states):
 def test_energies_log_partition_and_probabilities(pair):
     m = quad.model(pair)
     rbm = quad.make_rbm(m)
-    nodes, log_weights, log_z = quad.log_weights(m)
+    nodes, _, log_z = quad.log_weights(m)
     x = quad.some_states(m.visible)
     truth = quad.log_density(m, x)
     np.testing.assert_allclose(rbm.free_energy(x), -(truth + log_z), **CLOSE)

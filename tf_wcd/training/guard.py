@@ -66,8 +66,8 @@ class DivergenceGuard(keras.callbacks.Callback):
             now: whether it is time or not.
 
         Raises:
-            DivergenceError: if a parameter is not finite, in an ensemble one of each member, or if the model has no finite
-                normaliser any more. All variables are then what they were at the last check.
+            DivergenceError: if a parameter is not finite, in an ensemble one of each member, or if the model has no
+                finite normaliser any more. All variables are then what they were at the last check.
         """
         if not now and not self._is_time():
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,21 @@ def _excess(t: tf.Tensor) -> tf.Tensor:
     return tf.where(t > SPLIT, _fraction(tf.maximum(t, SPLIT), TERMS), 1.0 / mills - near)
 
 
+def _traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors that is traced once for each shape, not at each of its uses in a graph.
+
+    Outside of graphs nothing is traced: TensorFlow would warn whoever asks for many shapes.
+    """
+    traced = tf.function(function, autograph=False)
+
+    @functools.wraps(function)
+    def call(*tensors: tf.Tensor) -> Any:
+        return (function if tf.executing_eagerly() else traced)(*tensors)
+
+    return call
+
+
+@_traced_once
 def _parts(field: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """r(t), the standard normal density at t, and the probability beyond t, where t is the field's magnitude."""
     t = tf.abs(field)
@@ -105,6 +121,7 @@ def field_of(expected: tf.Tensor) -> tf.Tensor:
     return field
 
 
+@_traced_once
 def sample(field: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """The quantile of the density at the probability ``uniform``, in (0, 1): accurate in the far tail, too.
 
