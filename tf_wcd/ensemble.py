@@ -124,7 +124,8 @@ class RBMEnsemble(ContrastiveModel):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x] of every member, ``[count, batch, units]``."""
-        return self.machine().hidden.mean(tf.matmul(inputs, self.kernel) + tf.expand_dims(self.hidden_bias, 1))
+        fields = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + tf.expand_dims(self.hidden_bias, 1)
+        return self.machine().hidden.mean(fields)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[count, batch, units]``."""

@@ -63,7 +63,7 @@ class RBMLayer(ContrastiveModel):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x]."""
-        field = tf.matmul(inputs, self.kernel) + self.hidden_bias
+        field = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + self.hidden_bias
         return self.machine().hidden.mean(field)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:

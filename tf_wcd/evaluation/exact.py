@@ -19,6 +19,7 @@ from tf_wcd.evaluation import factored
 from tf_wcd.evaluation.normal import all_normal, log_normal_integral
 from tf_wcd.machine import Machine
 from tf_wcd.normaliser import check_normaliser
+from tf_wcd.tables import array_of
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -122,6 +123,7 @@ def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any, memory_limit: 
     Returns:
         The divergence in nats, in float64; an array ``[count]`` for an ensemble.
     """
+    states = array_of(states, "states")
     probabilities = check_probabilities(probabilities, len(states))
     return kl_from_log_prob(log_prob(rbm, states, memory_limit), probabilities)
 

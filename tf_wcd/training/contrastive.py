@@ -28,7 +28,8 @@ class ContrastiveModel(MachineModel):
     # The update
 
     def data_spec(self) -> DataSpec:
-        return DataSpec(self.visible_unit, self.num_visible if self.built else None, 0, self.variable_dtype)
+        width = self.num_visible if self.built else None
+        return DataSpec(self.visible_unit, width, 0, self.variable_dtype, self.feature_names_in_)
 
     def validate(self) -> None:
         check_normaliser(self.machine())
@@ -89,6 +90,8 @@ class ContrastiveModel(MachineModel):
 
     def remember_data(self, data: Input) -> None:
         self.data_means = data.means()
+        if data.names is not None:
+            self.feature_names_in_ = np.array(data.names, object)
 
     # State of the negative phase
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.normaliser import check_sides, flaw
+from tf_wcd.tables import array_of, is_table
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.phase_variables import PhaseVariables
 from tf_wcd.units import Unit
@@ -26,6 +28,7 @@ class MachineModel(TrainingModel):
     """One RBM, or several along leading axes: `RBMLayer` describes the arguments."""
 
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
+    feature_names_in_: np.ndarray | None = None  # of the visible columns, where the model was trained on a frame
 
     def __init__(
         self,
@@ -145,7 +148,7 @@ class MachineModel(TrainingModel):
         Returns:
             ``[n]``.
         """
-        x, h = self.visible_tensor(x), tf.cast(tf.convert_to_tensor(h), self.variable_dtype)
+        x, h = self.visible_tensor(x), tf.cast(h if tf.is_tensor(h) else array_of(h, "h"), self.variable_dtype)
         if h.shape.rank != 2 or h.shape[-1] != self.units:
             raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
         return self.machine().energy(x, h)
@@ -158,6 +161,8 @@ class MachineModel(TrainingModel):
 
     def visible_tensor(self, x: Any) -> tf.Tensor:
         """Visible states as a tensor ``[n, visible units]``; builds the layer for them."""
+        if is_table(x) or not tf.is_tensor(x):
+            x = array_of(x, names=self.feature_names_in_)
         x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
         if x.shape.rank != 2:
             raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
@@ -193,7 +198,9 @@ class MachineModel(TrainingModel):
     def checked_visible(self, x: Any) -> np.ndarray:
         """Visible states as a checked array; builds the layer for them."""
         width = self.num_visible if self.built else None
-        x = data_checks.check_visible(x, self.visible_unit, width, dtype=self.variable_dtype)
+        x = data_checks.check_visible(
+            x, self.visible_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_
+        )
         if not self.built:
             self.build((None, x.shape[1]))
         return x
@@ -234,6 +241,8 @@ class MachineModel(TrainingModel):
             store[name] = getattr(self, name).state.numpy()
         if self.data_means is not None:
             store["data_means"] = self.data_means
+        if self.feature_names_in_ is not None:
+            store["feature_names_in"] = np.frombuffer(json.dumps(list(self.feature_names_in_)).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
         known = {name: store[name] for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
@@ -241,6 +250,9 @@ class MachineModel(TrainingModel):
             getattr(self, name).state.assign(np.asarray(known.pop(name)))
         if "data_means" in known:
             self.data_means = np.asarray(known.pop("data_means"))
+        if "feature_names_in" in known:
+            names = json.loads(np.asarray(known.pop("feature_names_in")).tobytes().decode())
+            self.feature_names_in_ = np.array(names, object)
         super().load_own_variables(known)
 
 
