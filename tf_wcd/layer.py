@@ -43,6 +43,16 @@ class RBMLayer(ContrastiveModel):
         kernel_initializer: initializer of the kernel; a normal distribution of standard deviation 0.01 if not given.
         visible_bias_initializer: initializer of the visible bias.
         hidden_bias_initializer: initializer of the hidden bias.
+        kernel_regularizer: penalty on the kernel, of `keras.regularizers` or `tf_wcd.regularizers`. It acts on every
+            update of `fit`, and in networks that are trained by back-propagation, where proximal ones act as gradients.
+        visible_bias_regularizer: penalty on the visible bias.
+        hidden_bias_regularizer: penalty on the hidden bias.
+        standardized: use the standardised gradient: centred, and with units divided by their standard deviations,
+            which follow the data at ``centering_rate`` from 1 on. Take a smaller learning rate: a step on 0/1 units is
+            up to 16 times as long.
+        activity_target: mean activity that hidden units are held at (Hinton 2012), 0.1 say for sparse ones; ``None``
+            for none.
+        activity_cost: how strongly they are.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:

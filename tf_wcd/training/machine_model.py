@@ -21,6 +21,7 @@ from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
 
+REGULARIZERS = ("kernel_regularizer", "visible_bias_regularizer", "hidden_bias_regularizer")
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
 
 
@@ -43,6 +44,12 @@ class MachineModel(TrainingModel):
         kernel_initializer: Any = None,
         visible_bias_initializer: Any = "zeros",
         hidden_bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        visible_bias_regularizer: Any = None,
+        hidden_bias_regularizer: Any = None,
+        standardized: bool = False,
+        activity_target: float | None = None,
+        activity_cost: float = 0.01,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -53,8 +60,11 @@ class MachineModel(TrainingModel):
         self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
         self.hidden_unit.check_columns(self.units)
         self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
-        self.centered = bool(centered)
+        self.standardized = bool(standardized)
+        self.centered = bool(centered) or self.standardized
         self.centering_rate = float(centering_rate)
+        self.activity_target, self.activity_cost = activity_target, float(activity_cost)
+        self._check_activity()
         self.seed = seed = check_seed(seed)
         self.seed_generator = replicas.SeedGenerator(seed)
         self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
@@ -63,7 +73,20 @@ class MachineModel(TrainingModel):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.visible_bias_initializer = keras.initializers.get(visible_bias_initializer)
         self.hidden_bias_initializer = keras.initializers.get(hidden_bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.visible_bias_regularizer = keras.regularizers.get(visible_bias_regularizer)
+        self.hidden_bias_regularizer = keras.regularizers.get(hidden_bias_regularizer)
         self.phase_variables = PhaseVariables(name="negative_phase", dtype=self.dtype_policy)
+
+    def _check_activity(self) -> None:
+        low, high = self.hidden_unit.data_range
+        if self.activity_target is not None and not low < self.activity_target < high:
+            raise ValueError(
+                f"`activity_target` must be between {low:g} and {high:g} for {self.hidden_unit.name!r} hidden units. "
+                f"Received: activity_target={self.activity_target!r}"
+            )
+        if not self.activity_cost >= 0:
+            raise ValueError(f"`activity_cost` must be at least 0. Received: activity_cost={self.activity_cost!r}")
 
     # Variables
 
@@ -78,23 +101,35 @@ class MachineModel(TrainingModel):
         self.visible_unit.check_columns(n_v)
         check_sides(self.visible_unit, n_v, self.hidden_unit, n_h)
         self.num_visible = n_v
-        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer)
-        self.visible_bias = self._add("visible_bias", (n_v,), self.visible_bias_initializer)
-        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer)
+        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer, self.kernel_regularizer)
+        self.visible_bias = self._add(
+            "visible_bias", (n_v,), self.visible_bias_initializer, self.visible_bias_regularizer
+        )
+        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer, self.hidden_bias_regularizer)
         self.visible_parameters = self._add_all("visible", self.visible_unit.initial_parameters(n_v))
         self.hidden_parameters = self._add_all("hidden", self.hidden_unit.initial_parameters(n_h))
         if self.centered:
             middle = self.visible_unit.midpoints(n_v), self.hidden_unit.midpoints(n_h)
             self.visible_offset = self._add("visible_offset", (n_v,), _values(middle[0]), trainable=False)
             self.hidden_offset = self._add("hidden_offset", (n_h,), _values(middle[1]), trainable=False)
+        if self.standardized:
+            ones = np.ones([n_v]), np.ones([n_h])
+            self.visible_variance = self._add("visible_variance", (n_v,), _values(ones[0]), trainable=False)
+            self.hidden_variance = self._add("hidden_variance", (n_h,), _values(ones[1]), trainable=False)
+        if self.activity_target is not None:
+            target = _values(np.full([n_h], self.activity_target))
+            self.hidden_activity = self._add("hidden_activity", (n_h,), target, trainable=False)
         self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: n_v})
         self.built = True
 
-    def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
+    def _add(
+        self, name: str, shape: tuple[int, ...], initializer: Any, regularizer: Any = None, trainable: bool = True
+    ) -> keras.Variable:
         with self.distribute_strategy.scope():
             return self.add_weight(
                 shape=self.members + shape,
                 initializer=initializer,
+                regularizer=regularizer,
                 name=name,
                 trainable=trainable,
                 aggregation="none" if trainable else "only_first_replica",  # all replicas assign the same
@@ -219,6 +254,10 @@ class MachineModel(TrainingModel):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "visible_bias_initializer": keras.initializers.serialize(self.visible_bias_initializer),
             "hidden_bias_initializer": keras.initializers.serialize(self.hidden_bias_initializer),
+            **{name: keras.regularizers.serialize(getattr(self, name)) for name in REGULARIZERS if getattr(self, name)},
+            "standardized": self.standardized,
+            "activity_target": self.activity_target,
+            "activity_cost": self.activity_cost,
             "seed": self.seed,
         }
 

@@ -61,11 +61,7 @@ class Unit(NumberedStates, abc.ABC):
 
     @property
     def data_range(self) -> tuple[float, float]:
-        """The closed interval of values that data may have.
-
-        For units of finitely many states, its inside is read as an expectation (grey pixels, probabilities of the
-        layer below).
-        """
+        """The closed interval of values that data may have; inside it they may be expectations (grey pixels, say)."""
         states = self.states
         return (-np.inf, np.inf) if states is None else (float(states.min()), float(states.max()))
 
@@ -141,7 +137,7 @@ class Unit(NumberedStates, abc.ABC):
     def places(self, columns: int) -> Places:
         """The units of a layer of units that have finitely many states, and the states of each."""
         states, units = self._finite_states(), columns // self.columns
-        with tf.init_scope():  # values are needed, where a graph is being made, too
+        with tf.init_scope():  # values, where a graph is being made, too
             energies = self.base_energy(tf.constant(np.tile(states, units)))
         return Places(
             np.arange(columns).reshape(units, self.columns),
@@ -164,6 +160,14 @@ class Unit(NumberedStates, abc.ABC):
     @abc.abstractmethod
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         """Expected states, of the shape of the field: the derivative of `cumulant`."""
+
+    def variance(self, field: tf.Tensor) -> tf.Tensor:
+        """Variances of the states, of the shape of the field: for units of one column, the derivative of `mean`."""
+        field = tf.convert_to_tensor(field)
+        with tf.GradientTape() as tape:
+            tape.watch(field)
+            total = tf.reduce_sum(self.mean(field))
+        return tape.gradient(total, field)
 
     @abc.abstractmethod
     def field_of(self, mean: tf.Tensor) -> tf.Tensor:
@@ -287,8 +291,6 @@ class Unit(NumberedStates, abc.ABC):
     def doubt(self, x: np.ndarray) -> str:
         """A warning of data that are in range but hardly meant; empty if there is none."""
         return ""
-
-    # Layers without their labels
 
     def without_labels(self) -> Unit:
         """The type of the columns in front of the labels."""
