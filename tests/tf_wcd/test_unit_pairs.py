@@ -36,7 +36,7 @@ def test_primitives(name):
     np.testing.assert_allclose(tape.gradient(total, tensor), mean, **CLOSE)
     slopes = np.stack([tape.gradient(own, tensor).numpy()[:, i] for i, own in enumerate(means)], axis=1)
     np.testing.assert_allclose(slopes, variance, rtol=1e-8)
-    np.testing.assert_allclose(unit.variance(tensor), variance, rtol=1e-8)
+    np.testing.assert_allclose(unit.variances(tensor), variance, rtol=1e-8)
     np.testing.assert_allclose(unit.mean(unit.field_of(unit.mean(tensor))), mean, rtol=1e-6, atol=1e-8)
     x = quad.some_states(kind)
     energy = unit.total_base_energy(tf.constant(x))

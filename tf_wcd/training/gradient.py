@@ -121,7 +121,7 @@ def phase_difference(
 
     data_means = Offsets(data_mean(batch.visible), data_mean(data_hidden))
     if offsets.visible_variance is not None:
-        squares = tf.square(data_hidden) + machine.hidden.variance(batch.hidden_field)
+        squares = tf.square(data_hidden) + machine.hidden.variances(batch.hidden_field)
         data_means = data_means._replace(
             visible_variance=data_mean(tf.square(batch.visible)) - tf.square(data_means.visible),
             hidden_variance=data_mean(squares) - tf.square(data_means.hidden),

@@ -161,7 +161,7 @@ class Unit(NumberedStates, abc.ABC):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         """Expected states, of the shape of the field: the derivative of `cumulant`."""
 
-    def variance(self, field: tf.Tensor) -> tf.Tensor:
+    def variances(self, field: tf.Tensor) -> tf.Tensor:
         """Variances of the states, of the shape of the field: for units of one column, the derivative of `mean`."""
         field = tf.convert_to_tensor(field)
         with tf.GradientTape() as tape:

@@ -27,12 +27,12 @@ SMALLEST_MEAN = 0.01  # units that are always 0 have a field of about -100, not 
 def _coefficients() -> tuple[float, ...]:
     """Of the polynomial for ``(t + 1) r(t)``, that of the highest power first."""
 
-    def scaled(z: np.ndarray) -> np.ndarray:
+    def scaled(z: Any) -> Any:
         t = MIDDLE * (1.0 + z) / (1.0 - z)
         near = 1.0 / (math.sqrt(0.5 * math.pi) * scipy.special.erfcx(t / math.sqrt(2.0))) - t
         return (t + 1.0) * np.where(t > MIDDLE, _fraction(np.maximum(t, MIDDLE), 200), near)
 
-    series = np.polynomial.chebyshev.chebinterpolate(scaled, DEGREE)
+    series = np.polynomial.chebyshev.chebinterpolate(scaled, DEGREE)  # type: ignore[type-var]
     return tuple(np.polynomial.chebyshev.cheb2poly(series)[::-1].tolist())
 
 

@@ -142,8 +142,8 @@ class Mixed(Unit):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return _joined(self._map("mean", field))
 
-    def variance(self, field: tf.Tensor) -> tf.Tensor:
-        return _joined(self._map("variance", field))
+    def variances(self, field: tf.Tensor) -> tf.Tensor:
+        return _joined(self._map("variances", field))
 
     def field_of(self, mean: tf.Tensor) -> tf.Tensor:
         return _joined(self._map("field_of", mean))

@@ -49,7 +49,7 @@ class Potts(Unit):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.reshape(tf.nn.softmax(self._groups(field)), tf.shape(field))
 
-    def variance(self, field: tf.Tensor) -> tf.Tensor:
+    def variances(self, field: tf.Tensor) -> tf.Tensor:
         mean = self.mean(field)
         return mean * (1.0 - mean)
 
