@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_wcd
 from tests import brute_force as bf
+from tf_wcd.evaluation.exact_gradient import exact_gradient
 from tf_wcd.regularizers import L2L1, GroupLasso, ProximalL1
 
 X = np.random.default_rng(0).integers(0, 2, (6, 4)).astype("float32")
@@ -162,3 +163,14 @@ def test_a_target_of_hidden_activity():
 def test_bad_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_the_exact_gradient_of_a_standardised_model():
+    """That of the evaluation, which sums over hidden states, is the step of the exact phase, over visible ones."""
+    rbm = bf.make_rbm(bf.random_parameters(4, 3), negative_phase="exact", standardized=True)
+    rbm.visible_variance.assign([0.1, 0.2, 0.3, 0.4])
+    rbm.hidden_variance.assign([0.3, 0.2, 0.1])
+    exact = exact_gradient(rbm, tf.constant(X), tf.fill([6], 1 / 6))
+    change = step(rbm)
+    for name, value in (("W", exact.kernel), ("b", exact.visible_bias), ("c", exact.hidden_bias)):
+        np.testing.assert_allclose(getattr(change, name), -0.1 * value, rtol=1e-4, atol=1e-6)

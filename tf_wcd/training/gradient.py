@@ -104,16 +104,10 @@ def phase_difference(
         kernel, visible_bias = both[..., :-1], both[..., -1]
         return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, None)
 
-    mu, lam = (tf.convert_to_tensor(offset) for offset in offsets[:2])
+    mu, lam = (tf.convert_to_tensor(offset) for offset in (offsets.visible, offsets.hidden))
     visible_bias = tf.linalg.matvec(visible, weights[..., 0], transpose_a=True)
     kernel = machine.product(visible - mu[..., None, :], weights * (hidden - lam[..., None, :]), transpose_a=True)
-    if offsets.visible_variance is not None and offsets.hidden_variance is not None:
-        visible_scale = 1.0 / (tf.convert_to_tensor(offsets.visible_variance) + DAMPING)
-        hidden_scale = 1.0 / (tf.convert_to_tensor(offsets.hidden_variance) + DAMPING)
-        kernel *= visible_scale[..., :, None] * hidden_scale[..., None, :]
-        visible_bias, hidden_bias = visible_bias * visible_scale, hidden_bias * hidden_scale
-    visible_bias -= tf.linalg.matvec(kernel, lam)
-    hidden_bias -= tf.linalg.matvec(kernel, mu, transpose_a=True)
+    kernel, visible_bias, hidden_bias = at_offsets(kernel, visible_bias, hidden_bias, offsets)
     data_hidden = hidden[..., : static_shape(batch.visible)[-2], :]
 
     def data_mean(values: tf.Tensor) -> tf.Tensor:
@@ -127,3 +121,24 @@ def phase_difference(
             hidden_variance=data_mean(squares) - tf.square(data_means.hidden),
         )
     return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, data_means)
+
+
+def at_offsets(
+    kernel: tf.Tensor, visible_bias: tf.Tensor, hidden_bias: tf.Tensor, offsets: Offsets
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The parts of a step scaled by the variances, where there are some, and the biases corrected for the kernel's.
+
+    Args:
+        kernel: the kernel's part, taken of x - mu and h - lambda.
+        visible_bias: the plain part.
+        hidden_bias: the plain part.
+        offsets: mu and lambda, and the variances.
+    """
+    if offsets.visible_variance is not None and offsets.hidden_variance is not None:
+        visible_scale = 1.0 / (tf.convert_to_tensor(offsets.visible_variance) + DAMPING)
+        hidden_scale = 1.0 / (tf.convert_to_tensor(offsets.hidden_variance) + DAMPING)
+        kernel *= visible_scale[..., :, None] * hidden_scale[..., None, :]
+        visible_bias, hidden_bias = visible_bias * visible_scale, hidden_bias * hidden_scale
+    visible_bias -= tf.linalg.matvec(kernel, tf.convert_to_tensor(offsets.hidden))
+    hidden_bias -= tf.linalg.matvec(kernel, tf.convert_to_tensor(offsets.visible), transpose_a=True)
+    return kernel, visible_bias, hidden_bias
