@@ -99,7 +99,7 @@ class GroupLasso(Proximal):
     Example:
 
     >>> kernel = tf.constant([[3.0, 0.1], [4.0, 0.2]])  # the first hidden unit has the norm 5
-    >>> GroupLasso(1.0).proximal(kernel, 1.0).numpy().round(2).tolist()
+    >>> GroupLasso(1.0).proximal(kernel, 1.0).numpy().astype("float64").round(2).tolist()
     [[2.4, 0.0], [3.2, 0.0]]
     """
 

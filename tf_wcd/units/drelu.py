@@ -35,7 +35,7 @@ class DReLU(Unit):
 
     >>> unit = DReLU(positive_variance=2.0, negative_variance=0.1)
     >>> [round(float(mean), 2) for mean in unit.mean(tf.constant([-3.0, 0.0, 3.0]))]
-    [-0.09, 0.81, 5.99]
+    [-0.23, 0.88, 6.0]
     """
 
     name = "drelu"
