@@ -9,13 +9,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.tables import check_names, table_of
 from tf_wcd.units import Unit
 
 ROWS_AT_A_TIME = 2**14
 
 
 def check_visible(
-    x: Any, unit: Unit | None, width: int | None, what: str = "x", dtype: Any = "float32", strict: bool = False
+    x: Any,
+    unit: Unit | None,
+    width: int | None,
+    what: str = "x",
+    dtype: Any = "float32",
+    strict: bool = False,
+    names: Any = None,
 ) -> np.ndarray:
     """Visible states as an array ``[rows, width]``.
 
@@ -26,11 +33,13 @@ def check_visible(
         what: name of the argument, for messages.
         dtype: type of the result; ``None`` leaves it.
         strict: accept only states of the unit, not expectations.
+        names: names of the columns that a frame must have; ``None`` for any.
 
     Raises:
         ValueError: for anything but a non-empty matrix of the right width with values that the unit accepts.
     """
-    x = np.asarray(x)
+    x, own_names = table_of(x, what)
+    check_names(own_names, names, what)
     if x.dtype == object or not (np.issubdtype(x.dtype, np.number) or x.dtype == bool):
         raise ValueError(f"`{what}` must be an array of numbers. Received: dtype {x.dtype}")
     if x.ndim != 2:
@@ -47,19 +56,20 @@ def check_visible(
         x = x.astype(dtype, copy=False)
     # A sum is finite only if all its terms are, and passes over the data without a copy.
     if not np.isfinite(x.sum(dtype="float64")):
-        raise ValueError(f"`{what}` contains NaN or infinite values. Received: {_first(x, ~np.isfinite(x))}")
+        raise ValueError(f"`{what}` contains NaN or infinite values. Received: {_first(x, ~np.isfinite(x), own_names)}")
     if unit is None:
         return x
     if _any_chunk(x, unit.accepts):
         hint = unit.hint(float(x.min()), float(x.max()))
         bad = ~_of_array(unit.accepts, x)
         raise ValueError(
-            f"`{what}` must be {unit.domain()} for {unit.name!r} visible units{hint}. Received: {_first(x, bad)}"
+            f"`{what}` must be {unit.domain()} for {unit.name!r} visible units{hint}. "
+            f"Received: {_first(x, bad, own_names)}"
         )
     if strict and _any_chunk(x, unit.are_states):
         raise ValueError(
             f"`{what}` must hold states of {unit.name!r} units, {unit.state_domain()}. "
-            f"Received: {_first(x, ~_of_array(unit.are_states, x))}"
+            f"Received: {_first(x, ~_of_array(unit.are_states, x), own_names)}"
         )
     return x
 
@@ -99,7 +109,8 @@ def _any_chunk(x: np.ndarray, check: Callable[[tf.Tensor], tf.Tensor]) -> bool:
     return not all(_of_array(check, x[start : start + ROWS_AT_A_TIME]).all() for start in starts)
 
 
-def _first(values: np.ndarray, bad: np.ndarray) -> str:
+def _first(values: np.ndarray, bad: np.ndarray, names: Any = None) -> str:
     """The first bad entry and where it is."""
     where = tuple(int(i) for i in np.argwhere(bad)[0])
-    return f"{values[where]} at {list(where)} ({int(bad.sum())} such values)"
+    column = "" if names is None else f", column {names[where[1]]!r}"
+    return f"{values[where]} at {list(where)}{column} ({int(bad.sum())} such values)"

@@ -84,6 +84,13 @@ class RBMEnsemble(ContrastiveModel):
             sample_weight = tf.broadcast_to(sample_weight, [self.count, *static_shape(sample_weight)])
         return super().update(rows, sample_weight, state, key)
 
+    def rates(self, rate: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+        rate = super().rates(rate, variable)
+        if self.learning_rates is None:
+            return rate
+        own = tf.constant(self.learning_rates, variable.dtype)
+        return rate * tf.reshape(own, [-1] + [1] * (len(variable.shape) - 1))
+
     def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
         pairs = super().gradient_pairs(gradient)
         if self.learning_rates is None:
@@ -124,7 +131,8 @@ class RBMEnsemble(ContrastiveModel):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x] of every member, ``[count, batch, units]``."""
-        return self.machine().hidden.mean(tf.matmul(inputs, self.kernel) + tf.expand_dims(self.hidden_bias, 1))
+        fields = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + tf.expand_dims(self.hidden_bias, 1)
+        return self.machine().hidden.mean(fields)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[count, batch, units]``."""

@@ -27,8 +27,10 @@ class RBMLayer(ContrastiveModel):
 
     Args:
         units: number of hidden units.
-        visible_type: ``"bernoulli"`` (0/1), ``"spin"`` (-1/+1), ``"gaussian"`` (real), or a `tf_wcd.units.Unit`.
-        hidden_type: as ``visible_type``; one of the two sides must have finitely many states.
+        visible_type: ``"bernoulli"`` (0/1), ``"spin"`` (-1/+1), ``"gaussian"`` (real), ``"relu"`` (at least 0),
+            ``"drelu"`` (real, with a learned shape), or a `tf_wcd.units.Unit`.
+        hidden_type: as ``visible_type``. With real units on both sides large weights leave no finite normaliser:
+            training stops before they get there, with an error that says so.
         negative_phase: ``"cd"``, ``"wcd"``, ``"bcd"``, ``"pcd"``, ``"wpcd"``, ``"jpcd"``, ``"exact"``, or a
             `tf_wcd.NegativePhase` object.
         gibbs_steps: k of CD_k and its kin, 1 if not given. A negative phase that is an object has it already.
@@ -41,6 +43,16 @@ class RBMLayer(ContrastiveModel):
         kernel_initializer: initializer of the kernel; a normal distribution of standard deviation 0.01 if not given.
         visible_bias_initializer: initializer of the visible bias.
         hidden_bias_initializer: initializer of the hidden bias.
+        kernel_regularizer: penalty on the kernel, of `keras.regularizers` or `tf_wcd.regularizers`. It acts on every
+            update of `fit`, and in networks that are trained by back-propagation, where proximal ones act as gradients.
+        visible_bias_regularizer: penalty on the visible bias.
+        hidden_bias_regularizer: penalty on the hidden bias.
+        standardized: use the standardised gradient: centred, and with units divided by their standard deviations,
+            which follow the data at ``centering_rate`` from 1 on. Take a smaller learning rate: a step on 0/1 units is
+            up to 16 times as long.
+        activity_target: mean activity that hidden units are held at (Hinton 2012), 0.1 say for sparse ones; ``None``
+            for none.
+        activity_cost: how strongly they are.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
@@ -61,7 +73,7 @@ class RBMLayer(ContrastiveModel):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x]."""
-        field = tf.matmul(inputs, self.kernel) + self.hidden_bias
+        field = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + self.hidden_bias
         return self.machine().hidden.mean(field)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:

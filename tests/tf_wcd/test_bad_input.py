@@ -151,11 +151,7 @@ def test_bad_python_data(rbm):
         ({"units": 3, "negative_phase": "cd", "gibbs_steps": 0}, "Received: gibbs_steps=0"),
         ({"units": 3, "gibbs_steps": 1.5}, "Received: gibbs_steps=1.5"),
         ({"units": 3, "visible_type": "binary"}, "Received: 'binary'"),
-        (
-            {"units": 3, "visible_type": "gaussian", "hidden_type": "gaussian"},
-            "finite normaliser.*hidden_type='gaussian'",
-        ),
-        ({"units": 3, "negative_phase": "cdk"}, r"'cd', 'exact', 'pcd'.*Received: 'cdk'"),
+        ({"units": 3, "negative_phase": "cdk"}, r"'cd', 'exact'.*'pcd'.*Received: 'cdk'"),
         ({"units": 3, "negative_phase": "pcd", "chains": 0}, "Received: chains=0"),
         ({"units": 3, "centering_rate": 2}, "Received: centering_rate=2"),
         ({"units": 3, "seed": "0"}, "Received: seed='0'"),

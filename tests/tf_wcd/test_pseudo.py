@@ -153,7 +153,7 @@ def test_bad_arguments(arguments, message):
 
 def test_real_units_have_none():
     rbm = bf.make_rbm(bf.random_parameters(4, 3), "gaussian")
-    with pytest.raises(ValueError, match=r"two states. Received: visible_type='gaussian'"):
+    with pytest.raises(ValueError, match=r"finitely many states. Received: visible_type='gaussian'"):
         pseudo_log_likelihood(rbm, np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"visible_type='gaussian'"):
         PseudoLogLikelihood(rbm)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import numpy as np
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
+from tf_wcd.tables import array_of
 
 
 class EvaluationCallback(keras.callbacks.Callback):
@@ -32,7 +32,7 @@ class EvaluationCallback(keras.callbacks.Callback):
 
     def __init__(self, states: Any, every: int, what: str, strict: bool = True) -> None:
         super().__init__()
-        self.states = np.asarray(states)
+        self.states = array_of(states, what)
         self.every = check_integer("every", every)
         self.history: list[tuple[Any, ...]] = []
         self._what, self._strict = what, strict

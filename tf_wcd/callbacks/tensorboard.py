@@ -13,6 +13,7 @@ from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
 from tf_wcd.layer import RBMLayer
+from tf_wcd.tables import array_of
 
 MOST_ROWS = 2000  # of data, whose free energies and hidden units are computed
 
@@ -71,7 +72,8 @@ class RBMTensorBoard(keras.callbacks.Callback):
             raise ValueError("The gap of free energies needs `train` as well as `validation`. Received: train=None")
         if target is not None:
             states, probabilities = target
-            target = np.asarray(states), check_probabilities(probabilities, len(states))
+            states = array_of(states, "states")
+            target = states, check_probabilities(probabilities, len(states))
         self.log_dir = Path(log_dir)
         self.data = {name: x for name, x in (("train", train), ("validation", validation)) if x is not None}
         self.target = target
@@ -105,7 +107,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         model = self.model
         energies = {}
         for name, x in self.data.items():
-            rows = np.asarray(x)[:MOST_ROWS]
+            rows = array_of(x, name)[:MOST_ROWS]
             check_visible(rows, model.visible_unit, model.num_visible, name)
             energies[name] = float(tf.reduce_mean(model.free_energy(rows)))
             tf.summary.scalar(f"free_energy/{name}", energies[name])

@@ -14,6 +14,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import Drawn, random_visible, run_chains
 from tf_wcd.sampling.passes import pass_down, pass_up
+from tf_wcd.tables import array_of
 from tf_wcd.training.inputs.labels import one_hot
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def start_of_top(
     dtype = top.kernel.dtype
     visible = random_visible(top, rows, batch_source(subkey(key, _START)), draw=0)
     if initial is not None:
-        data = np.atleast_2d(np.asarray(initial))
+        data = np.atleast_2d(array_of(initial, "initial"))
         if len(data) not in (1, rows):
             raise ValueError(f"`initial` must have one row or {rows}. Received: shape {data.shape}")
         data = data_checks.check_visible(data, dbn.data_unit, dbn.num_visible, "initial", dtype.as_numpy_dtype)

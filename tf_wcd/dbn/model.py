@@ -55,6 +55,7 @@ class DBN(Stack):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """The expected units of the top layer, each layer fed with the expectations of the one below."""
+        inputs = tf.cast(inputs, self.compute_dtype)
         for rbm in self.rbms[:-1]:
             inputs = rbm(inputs)
         top = self.rbms[-1]

@@ -123,7 +123,9 @@ class Stack(TrainingModel):
 
     def data_spec(self) -> DataSpec:
         width = self.num_visible if self.built else None
-        return DataSpec(self.data_unit, width, self.classes, self.rbms[0].variable_dtype)
+        return DataSpec(
+            self.data_unit, width, self.classes, self.rbms[0].variable_dtype, self.rbms[0].feature_names_in_
+        )
 
     def validate(self) -> None:
         count = max(model.distribute_strategy.num_replicas_in_sync for model in (self, *self.rbms))

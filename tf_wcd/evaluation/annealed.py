@@ -20,6 +20,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible, run_chains
 from tf_wcd.sampling.annealing import anneal, base_log_partition, sample_base
+from tf_wcd.tables import array_of
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -193,7 +194,7 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
     machine = rbm.machine()
     unit, dtype = machine.visible, machine.kernel.dtype.as_numpy_dtype
     if base is not None:
-        means = check_visible(np.atleast_2d(np.asarray(base)), unit, machine.num_visible, "base", dtype)
+        means = check_visible(np.atleast_2d(array_of(base, "base")), unit, machine.num_visible, "base", dtype)
         if len(means) != 1:
             raise ValueError(f"`base` must be one row of means. Received: shape {np.shape(base)}")
     elif data is not None:

@@ -16,7 +16,10 @@ from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.enumeration import CHUNK_BYTES, MAX_UNITS, Side, smaller_side
 from tf_wcd.evaluation import factored
+from tf_wcd.evaluation.normal import all_normal, log_normal_integral
 from tf_wcd.machine import Machine
+from tf_wcd.normaliser import check_normaliser
+from tf_wcd.tables import array_of
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -27,7 +30,8 @@ MEMORY_LIMIT = 2**29
 def log_partition(rbm: RBMLayer, memory_limit: int = MEMORY_LIMIT) -> Any:
     """Exact log Z, of one model or of every member of an ensemble.
 
-    The smaller side is enumerated (the hidden side for Gaussian visible units), up to 25 units.
+    The smaller side is enumerated (the hidden side for real visible units), up to 25 binary units. Gaussian units on
+    both sides need no enumeration: their integral has a closed form.
 
     Args:
         rbm: a built `RBMLayer`.
@@ -55,9 +59,18 @@ def log_partition(rbm: RBMLayer, memory_limit: int = MEMORY_LIMIT) -> Any:
 def log_partition_of(machine: Machine, memory_limit: int = MEMORY_LIMIT) -> tf.Tensor:
     """Exact log Z of a machine, float64: see `log_partition`."""
     check_integer("memory_limit", memory_limit)
+    check_normaliser(machine)
     wide = machine.cast("float64")
+    if all_normal(wide):
+        return log_normal_integral(wide)
     side = smaller_side(wide)
     if side.bits > MAX_UNITS:
+        if math.isinf(side.bits):
+            raise ValueError(
+                "Exact evaluation needs a side of finitely many states, or Gaussian units on both. "
+                f"Received: {machine.visible.name!r} visible and {machine.hidden.name!r} hidden units. "
+                "Use `tf_wcd.evaluation.annealed_log_partition`."
+            )
         raise ValueError(
             f"Exact evaluation enumerates the smaller side, of at most {MAX_UNITS} units. "
             f"Received: {machine.num_visible} visible ({machine.visible.name}) x {machine.num_hidden} hidden "
@@ -69,8 +82,13 @@ def log_partition_of(machine: Machine, memory_limit: int = MEMORY_LIMIT) -> tf.T
     return _log_sum(side, side.chunk_size(_chunk_bytes(memory_limit)))
 
 
+def is_exact(machine: Machine, max_units: float = MAX_UNITS) -> bool:
+    """Whether log Z can be found exactly: in closed form, or by enumeration of at most so many binary units."""
+    return all_normal(machine) or smaller_side(machine).bits <= max_units
+
+
 def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndarray:
-    """Exact log P(x) in nats (for Gaussian visible units, the log-density).
+    """Exact log P(x) in nats (for real visible units, the log-density).
 
     Args:
         rbm: a built `RBMLayer` with at most 25 units on its smaller side.
@@ -105,6 +123,7 @@ def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any, memory_limit: 
     Returns:
         The divergence in nats, in float64; an array ``[count]`` for an ensemble.
     """
+    states = array_of(states, "states")
     probabilities = check_probabilities(probabilities, len(states))
     return kl_from_log_prob(log_prob(rbm, states, memory_limit), probabilities)
 

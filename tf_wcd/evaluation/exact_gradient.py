@@ -10,7 +10,7 @@ from tf_wcd.enumeration import MAX_LISTED_UNITS, Side, smaller_side
 from tf_wcd.evaluation.compiled import call_compiled, machine_with, parameters_of
 from tf_wcd.evaluation.exact import log_partition_of, machine_of
 from tf_wcd.machine import Machine
-from tf_wcd.training.gradient import Gradient, Offsets
+from tf_wcd.training.gradient import Gradient, Offsets, at_offsets
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -36,7 +36,7 @@ def exact_gradient(rbm: RBMLayer, x: tf.Tensor, weights: tf.Tensor) -> Gradient:
         )
     plain = call_compiled(_gradient, rbm, x, weights, log_partition_of(machine), jit_compile=None)
     offsets = rbm.offsets()
-    return plain if offsets is None else _centred(plain, Offsets(*(tf.cast(value, tf.float64) for value in offsets)))
+    return plain if offsets is None else _centred(plain, _in_double(offsets))
 
 
 def _gradient(machine: Machine, x: tf.Tensor, weights: tf.Tensor, log_z: tf.Tensor) -> Gradient:
@@ -71,12 +71,13 @@ def _mean_gradient(parameters: Any, side: Side, states: tf.Tensor, weights: tf.T
     return tape.gradient(total, parameters, unconnected_gradients="zero")
 
 
+def _in_double(offsets: Offsets) -> Offsets:
+    return Offsets(*(None if value is None else tf.cast(value, tf.float64) for value in offsets))
+
+
 def _centred(plain: Gradient, offsets: Offsets) -> Gradient:
     """The centred gradient of the same phases, which is a linear map of the plain one: their weights sum to zero."""
-    mu, lam = offsets
+    mu, lam = offsets.visible, offsets.hidden
     kernel = plain.kernel - plain.visible_bias[:, None] * lam - mu[:, None] * plain.hidden_bias
-    return plain._replace(
-        kernel=kernel,
-        visible_bias=plain.visible_bias - tf.linalg.matvec(kernel, lam),
-        hidden_bias=plain.hidden_bias - tf.linalg.matvec(kernel, mu, transpose_a=True),
-    )
+    kernel, visible_bias, hidden_bias = at_offsets(kernel, plain.visible_bias, plain.hidden_bias, offsets)
+    return plain._replace(kernel=kernel, visible_bias=visible_bias, hidden_bias=hidden_bias)

@@ -9,9 +9,9 @@ import numpy as np
 
 from tf_wcd.arguments import is_integer
 from tf_wcd.data_checks import check_visible
-from tf_wcd.enumeration import MAX_UNITS, smaller_side
+from tf_wcd.enumeration import MAX_UNITS
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
-from tf_wcd.evaluation.exact import free_energies, log_partition, machine_of
+from tf_wcd.evaluation.exact import free_energies, is_exact, log_partition, machine_of
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -70,7 +70,7 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
     log_weights = -free_energies(machine, x)
     total = float(log_weights.mean())
-    if smaller_side(machine).bits <= max_units:
+    if max_units and is_exact(machine, max_units):
         log_z = log_partition(rbm)
         mean = total - log_z
         return LogLikelihood("exact", mean, log_weights - log_z, 0.0, mean, mean, log_z)

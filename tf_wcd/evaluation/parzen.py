@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
+from tf_wcd.tables import array_of
 from tf_wcd.xla import compiled
 
 # Chunks of samples have one of two sizes, so that few shapes have to be compiled.
@@ -264,7 +265,7 @@ def _check_points(samples: Any, test: Any, name: str = "test") -> tuple[np.ndarr
 
 
 def _as_matrix(x: Any, width: int | None, what: str) -> np.ndarray:
-    x = np.asarray(x)
+    x = array_of(x, what)
     keep = x.dtype if np.issubdtype(x.dtype, np.number) or x.dtype == bool else "float64"
     return check_visible(x, None, width, what, dtype=str(keep))
 

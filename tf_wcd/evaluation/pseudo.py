@@ -11,6 +11,7 @@ import tensorflow as tf
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.compiled import call_compiled
+from tf_wcd.evaluation.conditionals import sum_over_units, unit_log_prob
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.machine import Machine
 from tf_wcd.random import key_of, uniform
@@ -28,11 +29,11 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
     It has its maximum at the same parameters as the likelihood in the limit of much data, but for a finite model it is
     a different number: neither a bound on the log-likelihood nor close to it where the model has separate modes.
 
-    Flipping a unit changes the hidden fields by one row of the kernel, so no matrix product is needed but x W: the cost
-    is that of one softplus for each example, visible and hidden unit.
+    Changing a unit changes the hidden fields by a few rows of the kernel, so no matrix product is needed but x W: the
+    cost is that of one cumulant (a softplus) for each example, state of a visible unit, and hidden unit.
 
     Args:
-        rbm: a built `RBMLayer` with binary visible units.
+        rbm: a built `RBMLayer` whose visible units have finitely many states.
         x: states ``[n, visible units]``.
         bits: number of units, drawn at random for each example, from which the sum is estimated without bias; all units
             if not given.
@@ -49,26 +50,26 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
     [-3.0, -3.0, -3.0]
     """
     machine = machine_of(rbm)
-    check_binary(rbm)
+    check_finite(rbm)
     dtype = machine.kernel.dtype
     x = check_visible(x, machine.visible, machine.num_visible, dtype=dtype.as_numpy_dtype, strict=True)
     if bits is not None:
         key = rbm.sampling_key(seed)
         return random_bits_estimate(machine, tf.constant(x), key, check_integer("bits", bits)).numpy().astype("float64")
     rows = min(len(x), CHUNK_ROWS)
+    total = _sum_over_bits if is_binary(machine) else sum_over_units
     sums = []
     for start in range(0, len(x), rows):
         part = x[start : start + rows]
         padded = np.pad(part, ((0, rows - len(part)), (0, 0)), mode="edge")  # one shape, one compilation
-        sums.append(call_compiled(_sum_over_units, rbm, tf.constant(padded)).numpy()[: len(part)])
+        sums.append(call_compiled(total, rbm, tf.constant(padded)).numpy()[: len(part)])
     return np.concatenate(sums).astype("float64")
 
 
-def check_binary(rbm: RBMLayer) -> None:
-    values = rbm.visible_unit.values
-    if values is None or len(values) != 2:
+def check_finite(rbm: RBMLayer) -> None:
+    if not rbm.visible_unit.finite:
         raise ValueError(
-            "The pseudo-likelihood is for visible units with two states. "
+            "The pseudo-likelihood is for visible units with finitely many states. "
             f"Received: visible_type={rbm.visible_unit.name!r}"
         )
 
@@ -77,7 +78,7 @@ def random_bits_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, b
     """An unbiased estimate of the pseudo-log-likelihood from units drawn at random, with replacement.
 
     Args:
-        machine: an RBM with binary visible units.
+        machine: an RBM whose visible units have finitely many states.
         visible: states ``[n, n_v]``.
         key: uint32 [2].
         bits: number of units for each row.
@@ -85,6 +86,8 @@ def random_bits_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, b
     Returns:
         ``[n]``.
     """
+    if not is_binary(machine):
+        return _random_units_estimate(machine, visible, key, bits)
     count = machine.num_visible
     rows = static_shape(visible)[0]
     chosen = tf.cast(uniform(key, 0, [rows, bits], visible.dtype) * float(count), tf.int32)
@@ -94,6 +97,19 @@ def random_bits_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, b
     gain = tf.reduce_sum(change - machine.hidden.cumulant(field), axis=-1)
     gain += tf.gather(bias_gains(machine, visible), chosen, axis=1, batch_dims=1)
     return -float(count) * tf.reduce_mean(tf.nn.softplus(gain), axis=-1)
+
+
+def is_binary(machine: Machine) -> bool:
+    """Whether a visible unit is one column with two values, so that there is one other state to compare with."""
+    return machine.visible.values is not None and len(machine.visible.values) == 2
+
+
+def _random_units_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, units: int) -> tf.Tensor:
+    places = machine.visible.places(machine.num_visible)
+    count = len(places.energies)
+    chosen = tf.cast(uniform(key, 0, [static_shape(visible)[0], units], visible.dtype) * float(count), tf.int32)
+    log_prob = unit_log_prob(machine, places, visible, machine.hidden_field(visible), chosen)
+    return float(count) * tf.reduce_mean(log_prob, axis=-1)
 
 
 def flips(machine: Machine, states: tf.Tensor) -> tf.Tensor:
@@ -110,7 +126,7 @@ def bias_gains(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
     return gains if base is None else gains + base - machine.visible.base_energy(visible + steps)
 
 
-def _sum_over_units(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
+def _sum_over_bits(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
     """The pseudo-log-likelihood of each row: log P(x_j | rest) = -softplus(F(x) - F(x with unit j flipped))."""
     columns = tf.transpose(machine.kernel)
 
@@ -137,7 +153,7 @@ class PseudoLogLikelihood(keras.metrics.Mean):
     encoder is the RBM. Its cost is that of one product with the kernel.
 
     Args:
-        rbm: a built `RBMLayer` with binary visible units.
+        rbm: a built `RBMLayer` whose visible units have finitely many states.
         bits: units drawn for each example.
         seed: seed of the draws.
         name: name in the logs.
@@ -162,7 +178,7 @@ class PseudoLogLikelihood(keras.metrics.Mean):
         dtype: Any = None,
     ) -> None:
         super().__init__(name=name, dtype=dtype)
-        check_binary(rbm)
+        check_finite(rbm)
         self.rbm = rbm
         self.bits = bits
         self.seed_generator = keras.random.SeedGenerator(seed)

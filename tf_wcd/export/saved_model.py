@@ -15,13 +15,13 @@ from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.enumeration import MAX_UNITS, smaller_side
 from tf_wcd.evaluation import exact
 from tf_wcd.export.served_model import ServedModel
 from tf_wcd.export.starts import start_of
 from tf_wcd.export.table import DEFAULT_SIGNATURE, SIGNATURES, example_inputs
 from tf_wcd.export.warmup import write_warmup
 from tf_wcd.machine import Machine
+from tf_wcd.normaliser import check_normaliser
 from tf_wcd.version import __version__
 
 FACTS = "tf_wcd.json"
@@ -76,6 +76,8 @@ def export_machines(
     limits = {name: _checked_limit(name, value) for name, value in limits.items()}
     path = _checked_path(path)
     _check_stack(machines)
+    for machine in machines:
+        check_normaliser(machine)
     chain_start = start_of(start, data_means, machines[-1])
     steps, most_steps, most_rows = limits.values()
     log_partition = _log_partition(machines)
@@ -114,7 +116,7 @@ def _check_stack(machines: Sequence[Machine]) -> None:
 def _log_partition(machines: Sequence[Machine]) -> float | None:
     """log Z of one RBM without labels, where it can be enumerated."""
     machine = machines[0]
-    if len(machines) > 1 or machine.visible.classes or smaller_side(machine).bits > MAX_UNITS:
+    if len(machines) > 1 or machine.visible.classes or not exact.is_exact(machine):
         return None
     return float(exact.log_partition_of(machine).numpy())
 

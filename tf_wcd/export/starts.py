@@ -15,6 +15,7 @@ from tf_wcd.data_checks import check_visible
 from tf_wcd.enumeration import Side, all_states
 from tf_wcd.machine import Machine
 from tf_wcd.sampling.exact import exact_sampler
+from tf_wcd.tables import array_of
 
 # log2 of the number of states that are listed: those of so many binary units take 1 MB.
 MOST_UNITS = 16
@@ -61,7 +62,7 @@ def start_of(given: Any, known_means: np.ndarray | None, machine: Machine) -> St
         means = middle if known_means is None else np.asarray(known_means, "float64")
         listed = machine.visible.bits(machine.num_visible) <= MOST_UNITS
         return _exact(machine, means) if listed else Start("means", means)
-    values = np.asarray(given, "float64")
+    values = array_of(given, "start").astype("float64")
     _check(values, given, machine)
     if values.ndim == 1:
         return Start("means", values)

@@ -8,14 +8,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import replicas
+from tf_wcd import regularizers, replicas
 from tf_wcd.negative_phases import State
 from tf_wcd.negative_phases.collapse import collapse_warning
 from tf_wcd.negative_phases.composition import start
+from tf_wcd.normaliser import check_normaliser
 from tf_wcd.random import key_of
+from tf_wcd.regularizers import Proximal
 from tf_wcd.training.gradient import Gradient, Offsets
 from tf_wcd.training.inputs import DataSpec, Input
 from tf_wcd.training.machine_model import MachineModel
+from tf_wcd.training.sparsity import running_activity, towards_target
 from tf_wcd.training.step import Phases, gradient_of, measures_of, phases_of
 
 _CHAINS = 0xC4A1  # the purpose of the key of the first chains: with or without them, updates draw the same numbers
@@ -27,9 +30,14 @@ class ContrastiveModel(MachineModel):
     # The update
 
     def data_spec(self) -> DataSpec:
-        return DataSpec(self.visible_unit, self.num_visible if self.built else None, 0, self.variable_dtype)
+        width = self.num_visible if self.built else None
+        return DataSpec(self.visible_unit, width, 0, self.variable_dtype, self.feature_names_in_)
 
     def validate(self) -> None:
+        check_normaliser(self.machine())
+        several = self.distribute_strategy.num_replicas_in_sync > 1
+        if several and any(isinstance(v.regularizer, Proximal) for v in self.trained_variables):
+            raise ValueError("Proximal regularizers work on one replica. Received: a strategy of several")
         self.negative_phase.validate(self.machine())
 
     def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
@@ -46,37 +54,53 @@ class ContrastiveModel(MachineModel):
 
     def apply_update(self, update: Phases) -> None:
         gradient = gradient_of(update, self.offsets())
+        if self.activity_target is not None:
+            activity = running_activity(update, tf.convert_to_tensor(self.hidden_activity))
+            gradient = towards_target(gradient, update, activity, self.activity_target, self.activity_cost)
+            self.hidden_activity.assign(activity)
         pairs = [(g, v) for g, v in self.gradient_pairs(gradient) if v.trainable]
+        rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         gradients = replicas.whole_gradients(self.optimizer, [g for g, _ in pairs])
         # Keras' optimizers undo the scaling that mixed precision asks for.
         self.optimizer.apply_gradients(
             [(self.optimizer.scale_loss(g), v) for g, (_, v) in zip(gradients, pairs, strict=True)]
         )
+        for variable in self.trained_variables:
+            if isinstance(variable.regularizer, Proximal):
+                variable.assign(
+                    variable.regularizer.proximal(tf.convert_to_tensor(variable), self.rates(rate, variable))
+                )
         self.follow_data(gradient)
         self.assign_phase_state(update.state)
 
+    def rates(self, rate: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+        """The learning rate of a variable, of a shape that goes with it."""
+        return tf.cast(rate, variable.dtype)
+
     def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
-        """Each part of the gradient with its variable."""
+        """Each part of the gradient, that of its regularizer included, with its variable."""
         return [
-            (gradient.kernel, self.kernel),
-            (gradient.visible_bias, self.visible_bias),
-            (gradient.hidden_bias, self.hidden_bias),
+            (_regularised(gradient.kernel, self.kernel), self.kernel),
+            (_regularised(gradient.visible_bias, self.visible_bias), self.visible_bias),
+            (_regularised(gradient.hidden_bias, self.hidden_bias), self.hidden_bias),
             *((gradient.visible_unit[name], variable) for name, variable in self.visible_parameters.items()),
             *((gradient.hidden_unit[name], variable) for name, variable in self.hidden_parameters.items()),
         ]
 
     def offsets(self) -> Offsets | None:
         """The offsets of the centred gradient; ``None`` for the plain one."""
-        return Offsets(self.visible_offset, self.hidden_offset) if self.centered else None
+        if not self.centered:
+            return None
+        variances = (self.visible_variance, self.hidden_variance) if self.standardized else ()
+        return Offsets(self.visible_offset, self.hidden_offset, *variances)
 
     def follow_data(self, gradient: Gradient) -> None:
-        """Lets the offsets of the centred gradient follow the data's means."""
-        if gradient.data_means is not None:
-            for offset, mean in (
-                (self.visible_offset, gradient.data_means.visible),
-                (self.hidden_offset, gradient.data_means.hidden),
-            ):
-                offset.assign_add(self.centering_rate * (mean - offset))
+        """Lets the offsets of the centred gradient follow the data's means, and the scales their variances."""
+        offsets = self.offsets()
+        if offsets is not None and gradient.data_means is not None:
+            for offset, mean in zip(offsets, gradient.data_means, strict=True):
+                if offset is not None:
+                    offset.assign_add(self.centering_rate * (mean - offset))
 
     def flops_of_update(self, batch_size: int) -> float:
         source = self.negative_phase.source
@@ -87,6 +111,8 @@ class ContrastiveModel(MachineModel):
 
     def remember_data(self, data: Input) -> None:
         self.data_means = data.means()
+        if data.names is not None:
+            self.feature_names_in_ = np.array(data.names, object)
 
     # State of the negative phase
 
@@ -145,3 +171,9 @@ class ContrastiveModel(MachineModel):
         self.build(tuple(config["input_shape"]))
         if config.get("phase_shapes") is not None:
             self.phase_variables.build({name: tuple(shape) for name, shape in config["phase_shapes"].items()})
+
+
+def _regularised(gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+    """The gradient with that of the variable's regularizer; each replica has its share of it."""
+    own = regularizers.gradient(variable.regularizer, tf.convert_to_tensor(variable))
+    return gradient if own is None else gradient + tf.cast(own, gradient.dtype) / replicas.count()

@@ -11,12 +11,23 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points
 from tf_wcd.shapes import static_shape
 
+DAMPING = 0.01  # added to variances: units that hardly vary would have huge steps
+
 
 class Offsets(NamedTuple):
-    """Offsets of the centred gradient: ``[..., n_v]`` and ``[..., n_h]``."""
+    """Offsets of the centred gradient, and the variances of the standardised one.
+
+    Attributes:
+        visible: ``[..., n_v]``.
+        hidden: ``[..., n_h]``.
+        visible_variance: ``[..., n_v]``; ``None`` where the gradient is only centred.
+        hidden_variance: ``[..., n_h]``; ``None`` where the gradient is only centred.
+    """
 
     visible: tf.Tensor
     hidden: tf.Tensor
+    visible_variance: tf.Tensor | None = None
+    hidden_variance: tf.Tensor | None = None
 
 
 class Gradient(NamedTuple):
@@ -28,8 +39,8 @@ class Gradient(NamedTuple):
         hidden_bias: ``[..., n_h]``.
         visible_unit: gradients of the visible unit type's parameters, by name.
         hidden_unit: gradients of the hidden unit type's parameters, by name.
-        data_means: means of the visible and hidden units in the positive phase, which the offsets follow; ``None``
-            where there are no offsets.
+        data_means: means of the visible and hidden units in the positive phase, which the offsets follow, and their
+            variances, where there are some; ``None`` where there are no offsets.
 
     Under `tf.distribute` it is the part that this replica's rows contribute, which the optimizer sums over the
     replicas; ``data_means`` are those of all rows.
@@ -57,6 +68,9 @@ def phase_difference(
     biases' parts are corrected by what the kernel's step does to the fields at the offsets (Montavon and Mueller 2012;
     Melchior, Fischer and Wiskott 2016). The offsets do not depend on the batch, so where the plain step is unbiased
     the centred one is an invertible linear map of it.
+
+    With variances it is the standardised gradient, that of a model whose units have been divided by their standard
+    deviations: a unit that varies little learns as fast as the others.
 
     Args:
         machine: the RBM.
@@ -90,14 +104,41 @@ def phase_difference(
         kernel, visible_bias = both[..., :-1], both[..., -1]
         return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, None)
 
-    mu, lam = offsets
+    mu, lam = (tf.convert_to_tensor(offset) for offset in (offsets.visible, offsets.hidden))
     visible_bias = tf.linalg.matvec(visible, weights[..., 0], transpose_a=True)
     kernel = machine.product(visible - mu[..., None, :], weights * (hidden - lam[..., None, :]), transpose_a=True)
-    visible_bias -= tf.linalg.matvec(kernel, lam)
-    hidden_bias -= tf.linalg.matvec(kernel, mu, transpose_a=True)
+    kernel, visible_bias, hidden_bias = at_offsets(kernel, visible_bias, hidden_bias, offsets)
     data_hidden = hidden[..., : static_shape(batch.visible)[-2], :]
-    data_means = Offsets(
-        replicas.total(tf.reduce_sum(positive[..., None] * batch.visible, axis=-2)),
-        replicas.total(tf.reduce_sum(positive[..., None] * data_hidden, axis=-2)),
-    )
+
+    def data_mean(values: tf.Tensor) -> tf.Tensor:
+        return replicas.total(tf.reduce_sum(positive[..., None] * values, axis=-2))
+
+    data_means = Offsets(data_mean(batch.visible), data_mean(data_hidden))
+    if offsets.visible_variance is not None:
+        squares = tf.square(data_hidden) + machine.hidden.variances(batch.hidden_field)
+        data_means = data_means._replace(
+            visible_variance=data_mean(tf.square(batch.visible)) - tf.square(data_means.visible),
+            hidden_variance=data_mean(squares) - tf.square(data_means.hidden),
+        )
     return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, data_means)
+
+
+def at_offsets(
+    kernel: tf.Tensor, visible_bias: tf.Tensor, hidden_bias: tf.Tensor, offsets: Offsets
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The parts of a step scaled by the variances, where there are some, and the biases corrected for the kernel's.
+
+    Args:
+        kernel: the kernel's part, taken of x - mu and h - lambda.
+        visible_bias: the plain part.
+        hidden_bias: the plain part.
+        offsets: mu and lambda, and the variances.
+    """
+    if offsets.visible_variance is not None and offsets.hidden_variance is not None:
+        visible_scale = 1.0 / (tf.convert_to_tensor(offsets.visible_variance) + DAMPING)
+        hidden_scale = 1.0 / (tf.convert_to_tensor(offsets.hidden_variance) + DAMPING)
+        kernel *= visible_scale[..., :, None] * hidden_scale[..., None, :]
+        visible_bias, hidden_bias = visible_bias * visible_scale, hidden_bias * hidden_scale
+    visible_bias -= tf.linalg.matvec(kernel, tf.convert_to_tensor(offsets.hidden))
+    hidden_bias -= tf.linalg.matvec(kernel, tf.convert_to_tensor(offsets.visible), transpose_a=True)
+    return kernel, visible_bias, hidden_bias

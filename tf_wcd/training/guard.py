@@ -66,8 +66,8 @@ class DivergenceGuard(keras.callbacks.Callback):
             now: whether it is time or not.
 
         Raises:
-            DivergenceError: if a parameter is not finite, in an ensemble one of each member. All variables are then
-                what they were at the last check.
+            DivergenceError: if a parameter is not finite, in an ensemble one of each member, or if the model has no
+                finite normaliser any more. All variables are then what they were at the last check.
         """
         if not now and not self._is_time():
             return
@@ -75,16 +75,19 @@ class DivergenceGuard(keras.callbacks.Callback):
         members = len(self.model.members)
         variables = self.model.trained_variables
         finite = [_is_finite(variable.value, members) for variable in variables]
-        if bool(tf.reduce_any(tf.reduce_all(tf.stack(finite), axis=0))):
+        sound = bool(tf.reduce_any(tf.reduce_all(tf.stack(finite), axis=0)))
+        flaw = self.model.flaw() if sound else ""
+        if sound and not flaw:
             self._keep()
             return
         culprits = [v.name for v, sound in zip(variables, finite, strict=True) if not bool(tf.reduce_all(sound))]
+        what = f"{flaw}," if flaw else f"{', '.join(culprits)} became infinite or NaN"
         reached = int(self.model.optimizer.iterations.numpy())
         for variable, copy in zip(self._variables(), self._copies, strict=True):
             variable.assign(copy)
         rate = float(tf.convert_to_tensor(self.model.optimizer.learning_rate))
         raise DivergenceError(
-            f"Training diverged: {', '.join(culprits)} became infinite or NaN between updates {self._updates} and "
+            f"Training diverged: {what} between updates {self._updates} and "
             f"{reached}. The model has been put back to update {self._updates}. The likely cause is a learning "
             f"rate that is too high (it was {rate:.3g}): try a tenth of it, or clip the gradient (`clipnorm` of the "
             "optimizer). Gaussian visible units need rates about a hundred times smaller than binary ones."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import keras
@@ -12,12 +13,15 @@ from tf_wcd import data_checks, negative_phases, replicas
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
+from tf_wcd.normaliser import check_sides, flaw
+from tf_wcd.tables import array_of, is_table
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.phase_variables import PhaseVariables
 from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
 
+REGULARIZERS = ("kernel_regularizer", "visible_bias_regularizer", "hidden_bias_regularizer")
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
 
 
@@ -25,6 +29,7 @@ class MachineModel(TrainingModel):
     """One RBM, or several along leading axes: `RBMLayer` describes the arguments."""
 
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
+    feature_names_in_: np.ndarray | None = None  # of the visible columns, where the model was trained on a frame
 
     def __init__(
         self,
@@ -39,6 +44,12 @@ class MachineModel(TrainingModel):
         kernel_initializer: Any = None,
         visible_bias_initializer: Any = "zeros",
         hidden_bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        visible_bias_regularizer: Any = None,
+        hidden_bias_regularizer: Any = None,
+        standardized: bool = False,
+        activity_target: float | None = None,
+        activity_cost: float = 0.01,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -48,14 +59,12 @@ class MachineModel(TrainingModel):
         self.units = check_integer("units", units)
         self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
         self.hidden_unit.check_columns(self.units)
-        if not (self.visible_unit.finite or self.hidden_unit.finite):
-            raise ValueError(
-                "At least one side must have finitely many states, or the model may have no finite normaliser. "
-                f"Received: visible_type={visible_type!r}, hidden_type={hidden_type!r}"
-            )
         self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
-        self.centered = bool(centered)
+        self.standardized = bool(standardized)
+        self.centered = bool(centered) or self.standardized
         self.centering_rate = float(centering_rate)
+        self.activity_target, self.activity_cost = activity_target, float(activity_cost)
+        self._check_activity()
         self.seed = seed = check_seed(seed)
         self.seed_generator = replicas.SeedGenerator(seed)
         self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
@@ -64,7 +73,20 @@ class MachineModel(TrainingModel):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.visible_bias_initializer = keras.initializers.get(visible_bias_initializer)
         self.hidden_bias_initializer = keras.initializers.get(hidden_bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.visible_bias_regularizer = keras.regularizers.get(visible_bias_regularizer)
+        self.hidden_bias_regularizer = keras.regularizers.get(hidden_bias_regularizer)
         self.phase_variables = PhaseVariables(name="negative_phase", dtype=self.dtype_policy)
+
+    def _check_activity(self) -> None:
+        low, high = self.hidden_unit.data_range
+        if self.activity_target is not None and not low < self.activity_target < high:
+            raise ValueError(
+                f"`activity_target` must be between {low:g} and {high:g} for {self.hidden_unit.name!r} hidden units. "
+                f"Received: activity_target={self.activity_target!r}"
+            )
+        if not self.activity_cost >= 0:
+            raise ValueError(f"`activity_cost` must be at least 0. Received: activity_cost={self.activity_cost!r}")
 
     # Variables
 
@@ -77,24 +99,37 @@ class MachineModel(TrainingModel):
             )
         n_v, n_h = int(width), self.units
         self.visible_unit.check_columns(n_v)
+        check_sides(self.visible_unit, n_v, self.hidden_unit, n_h)
         self.num_visible = n_v
-        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer)
-        self.visible_bias = self._add("visible_bias", (n_v,), self.visible_bias_initializer)
-        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer)
+        self.kernel = self._add("kernel", (n_v, n_h), self.kernel_initializer, self.kernel_regularizer)
+        self.visible_bias = self._add(
+            "visible_bias", (n_v,), self.visible_bias_initializer, self.visible_bias_regularizer
+        )
+        self.hidden_bias = self._add("hidden_bias", (n_h,), self.hidden_bias_initializer, self.hidden_bias_regularizer)
         self.visible_parameters = self._add_all("visible", self.visible_unit.initial_parameters(n_v))
         self.hidden_parameters = self._add_all("hidden", self.hidden_unit.initial_parameters(n_h))
         if self.centered:
             middle = self.visible_unit.midpoints(n_v), self.hidden_unit.midpoints(n_h)
             self.visible_offset = self._add("visible_offset", (n_v,), _values(middle[0]), trainable=False)
             self.hidden_offset = self._add("hidden_offset", (n_h,), _values(middle[1]), trainable=False)
+        if self.standardized:
+            ones = np.ones([n_v]), np.ones([n_h])
+            self.visible_variance = self._add("visible_variance", (n_v,), _values(ones[0]), trainable=False)
+            self.hidden_variance = self._add("hidden_variance", (n_h,), _values(ones[1]), trainable=False)
+        if self.activity_target is not None:
+            target = _values(np.full([n_h], self.activity_target))
+            self.hidden_activity = self._add("hidden_activity", (n_h,), target, trainable=False)
         self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: n_v})
         self.built = True
 
-    def _add(self, name: str, shape: tuple[int, ...], initializer: Any, trainable: bool = True) -> keras.Variable:
+    def _add(
+        self, name: str, shape: tuple[int, ...], initializer: Any, regularizer: Any = None, trainable: bool = True
+    ) -> keras.Variable:
         with self.distribute_strategy.scope():
             return self.add_weight(
                 shape=self.members + shape,
                 initializer=initializer,
+                regularizer=regularizer,
                 name=name,
                 trainable=trainable,
                 aggregation="none" if trainable else "only_first_replica",  # all replicas assign the same
@@ -128,6 +163,9 @@ class MachineModel(TrainingModel):
                 "fit it, call it, or use `build((None, visible units))`."
             )
 
+    def flaw(self) -> str:
+        return flaw(self.machine())
+
     # Energies
 
     def free_energy(self, x: Any) -> tf.Tensor:
@@ -145,7 +183,7 @@ class MachineModel(TrainingModel):
         Returns:
             ``[n]``.
         """
-        x, h = self.visible_tensor(x), tf.cast(tf.convert_to_tensor(h), self.variable_dtype)
+        x, h = self.visible_tensor(x), tf.cast(h if tf.is_tensor(h) else array_of(h, "h"), self.variable_dtype)
         if h.shape.rank != 2 or h.shape[-1] != self.units:
             raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
         return self.machine().energy(x, h)
@@ -158,6 +196,8 @@ class MachineModel(TrainingModel):
 
     def visible_tensor(self, x: Any) -> tf.Tensor:
         """Visible states as a tensor ``[n, visible units]``; builds the layer for them."""
+        if is_table(x) or not tf.is_tensor(x):
+            x = array_of(x, names=self.feature_names_in_)
         x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
         if x.shape.rank != 2:
             raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
@@ -193,7 +233,9 @@ class MachineModel(TrainingModel):
     def checked_visible(self, x: Any) -> np.ndarray:
         """Visible states as a checked array; builds the layer for them."""
         width = self.num_visible if self.built else None
-        x = data_checks.check_visible(x, self.visible_unit, width, dtype=self.variable_dtype)
+        x = data_checks.check_visible(
+            x, self.visible_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_
+        )
         if not self.built:
             self.build((None, x.shape[1]))
         return x
@@ -212,6 +254,10 @@ class MachineModel(TrainingModel):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "visible_bias_initializer": keras.initializers.serialize(self.visible_bias_initializer),
             "hidden_bias_initializer": keras.initializers.serialize(self.hidden_bias_initializer),
+            **{name: keras.regularizers.serialize(getattr(self, name)) for name in REGULARIZERS if getattr(self, name)},
+            "standardized": self.standardized,
+            "activity_target": self.activity_target,
+            "activity_cost": self.activity_cost,
             "seed": self.seed,
         }
 
@@ -234,6 +280,8 @@ class MachineModel(TrainingModel):
             store[name] = getattr(self, name).state.numpy()
         if self.data_means is not None:
             store["data_means"] = self.data_means
+        if self.feature_names_in_ is not None:
+            store["feature_names_in"] = np.frombuffer(json.dumps(list(self.feature_names_in_)).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
         known = {name: store[name] for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
@@ -241,6 +289,9 @@ class MachineModel(TrainingModel):
             getattr(self, name).state.assign(np.asarray(known.pop(name)))
         if "data_means" in known:
             self.data_means = np.asarray(known.pop("data_means"))
+        if "feature_names_in" in known:
+            names = json.loads(np.asarray(known.pop("feature_names_in")).tobytes().decode())
+            self.feature_names_in_ = np.array(names, object)
         super().load_own_variables(known)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tf_wcd import compat, data_checks, xla
 from tf_wcd.arguments import check_integer, is_integer
+from tf_wcd.tables import array_of, is_table
 from tf_wcd.training import inputs
 from tf_wcd.training.collapse import CollapseWarning
 from tf_wcd.training.guard import DivergenceGuard
@@ -191,9 +192,21 @@ class TrainingModel(UpdatingModel):
         finally:
             self.steps_per_execution = executions
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As of every Keras layer; frames and sparse matrices are data, too."""
+        if args and is_table(args[0]):
+            args = (array_of(args[0], names=self.data_spec().names), *args[1:])
+        return super().__call__(*args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.predict`, of data of every kind that `fit` takes."""
+        if not inputs.is_stream(x):
+            x = array_of(x, names=self.data_spec().names)
+        return super().predict(x, *args, **kwargs)
+
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """One update on one batch, as `keras.Model.train_on_batch`."""
-        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=len(x))
+        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=np.shape(x)[0])
         self._prepare(data)
         return super().train_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
 

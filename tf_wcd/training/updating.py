@@ -81,6 +81,10 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     def validate(self) -> None:
         """Raises ValueError where the model, once built, cannot be trained as it was asked to be."""
 
+    def flaw(self) -> str:
+        """What is wrong with parameters that are finite, in words; empty if nothing is. Training stops for it."""
+        return ""
+
     def has_phase_state(self) -> bool:
         """Whether training has made the state of the negative phase."""
         raise NotImplementedError(f"{type(self).__name__} must implement `has_phase_state`.")

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.units.columns import Columns, Padded
+from tf_wcd.units.activations import UnitMean
+from tf_wcd.units.columns import Columns, Padded, Places
 from tf_wcd.units.numbering import NumberedStates
 
-FACTORS_PER_LOG = 100
 CLIP = 0.01  # how near to the ends of their range the means may come, as a part of it, for a finite bias
 
 
@@ -61,11 +61,7 @@ class Unit(NumberedStates, abc.ABC):
 
     @property
     def data_range(self) -> tuple[float, float]:
-        """The closed interval of values that data may have.
-
-        For units of finitely many states, its inside is read as an expectation (grey pixels, probabilities of the
-        layer below).
-        """
+        """The closed interval of values that data may have; inside it they may be expectations (grey pixels, say)."""
         states = self.states
         return (-np.inf, np.inf) if states is None else (float(states.min()), float(states.max()))
 
@@ -138,6 +134,18 @@ class Unit(NumberedStates, abc.ABC):
             return float(low) + float(high - low) * tf.cast(digits, dtype)
         return tf.reshape(tf.gather(tf.constant(states, dtype), digits), [-1, columns])
 
+    def places(self, columns: int) -> Places:
+        """The units of a layer of units that have finitely many states, and the states of each."""
+        states, units = self._finite_states(), columns // self.columns
+        with tf.init_scope():  # values, where a graph is being made, too
+            energies = self.base_energy(tf.constant(np.tile(states, units)))
+        return Places(
+            np.arange(columns).reshape(units, self.columns),
+            np.ones([units, self.columns]),
+            np.tile(states, [units, 1, 1]),
+            np.zeros([units, len(states)]) if energies is None else np.transpose(energies),
+        )
+
     def _finite_states(self) -> np.ndarray:
         if self.states is None:
             raise ValueError(f"The states of {self.name!r} units cannot be enumerated.")
@@ -152,6 +160,14 @@ class Unit(NumberedStates, abc.ABC):
     @abc.abstractmethod
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         """Expected states, of the shape of the field: the derivative of `cumulant`."""
+
+    def variances(self, field: tf.Tensor) -> tf.Tensor:
+        """Variances of the states, of the shape of the field: for units of one column, the derivative of `mean`."""
+        field = tf.convert_to_tensor(field)
+        with tf.GradientTape() as tape:
+            tape.watch(field)
+            total = tf.reduce_sum(self.mean(field))
+        return tape.gradient(total, field)
 
     @abc.abstractmethod
     def field_of(self, mean: tf.Tensor) -> tf.Tensor:
@@ -181,6 +197,19 @@ class Unit(NumberedStates, abc.ABC):
         """Sum of `base_energy` over the units; ``None`` stands for zero everywhere."""
         energy = self.base_energy(states)
         return None if energy is None else tf.reduce_sum(energy, axis=-1)
+
+    def tails(self, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """How fast the density falls off towards -infinity and +infinity, in every column, ``[..., columns]`` each.
+
+        It is the variance of the normal density that it falls off as: 0 where there are no states so far out. A real
+        unit type that does not say it goes with units of finitely many states only.
+        """
+        variance = np.full([columns], 0.0 if self.finite else np.inf)
+        return variance, variance
+
+    def normal_variances(self, columns: int) -> np.ndarray | None:
+        """The variances of units that are normal in every field, ``[..., columns]``; ``None`` of other units."""
+        return None
 
     def log_prob(self, states: tf.Tensor, field: tf.Tensor) -> tf.Tensor:
         """Log-probability (log-density) of the states of a layer in a field, ``[...]``."""
@@ -263,8 +292,6 @@ class Unit(NumberedStates, abc.ABC):
         """A warning of data that are in range but hardly meant; empty if there is none."""
         return ""
 
-    # Layers without their labels
-
     def without_labels(self) -> Unit:
         """The type of the columns in front of the labels."""
         return self
@@ -273,7 +300,7 @@ class Unit(NumberedStates, abc.ABC):
 
     def activation(self) -> tuple[str | Callable[..., Any], Any]:
         """An activation of Keras and factors of the field, a number or ``[columns]``, that together give the mean."""
-        return self.mean, 1.0
+        return UnitMean(self), 1.0
 
     def upper_share(self, mean: tf.Tensor) -> tf.Tensor:
         """P(a unit is in its upper state) of units with two values, from the mean; the mean itself of others."""
@@ -320,22 +347,3 @@ class Unit(NumberedStates, abc.ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
         return f"{type(self).__name__}({arguments})"
-
-
-def sum_log1p(x: tf.Tensor) -> tf.Tensor:
-    """Sum of log(1 + x) along the last axis, for x in [0, 1].
-
-    A logarithm costs several times as much as a product, so that of 100 factors is taken at once: they are between 1
-    and 2 each, and 2**100 is far from overflow. A term is off by at most half a unit in the last place of 1 + x.
-
-    Example:
-
-    >>> round(float(sum_log1p(tf.ones([250]))), 3)  # 250 log 2
-    173.287
-    """
-    width = x.shape[-1]
-    if width > FACTORS_PER_LOG:
-        x = tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, -width % FACTORS_PER_LOG]])
-        x = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-(-width // FACTORS_PER_LOG), FACTORS_PER_LOG]], axis=0))
-        return tf.reduce_sum(tf.math.log(tf.reduce_prod(1.0 + x, axis=-1)), axis=-1)
-    return tf.math.log(tf.reduce_prod(1.0 + x, axis=-1))

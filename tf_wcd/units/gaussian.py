@@ -69,6 +69,15 @@ class Gaussian(Unit):
             variance = np.exp(np.asarray(self.parameters["log_variance"]))
         return "linear", variance
 
+    def normal_variances(self, columns: int) -> np.ndarray:
+        if "log_variance" in self.parameters:
+            return np.exp(np.asarray(self.parameters["log_variance"]))
+        return np.full([columns], float(self.variance))
+
+    def tails(self, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        variance = self.normal_variances(columns)
+        return variance, variance
+
     def initial_parameters(self, columns: int) -> dict[str, np.ndarray]:
         return {"log_variance": np.full([columns], math.log(self.variance))} if self.learn_variance else {}
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.units.base import Unit
-from tf_wcd.units.columns import Columns, Padded
+from tf_wcd.units.columns import Columns, Padded, Places
 from tf_wcd.units.names import get, serialize
 
 Part = tuple[str | Unit, int | None]
@@ -126,6 +126,11 @@ class Mixed(Unit):
         parts = zip(self.units, tf.split(numbers, counts, axis=-1), sizes, strict=True)
         return tf.concat([unit.numbered_states(own, size, dtype) for unit, own, size in parts], axis=-1)
 
+    def places(self, columns: int) -> Places:
+        sizes = self.sizes(columns)
+        starts = list(itertools.accumulate([0, *sizes[:-1]]))
+        return Places.joined([unit.places(size) for unit, size in zip(self.units, sizes, strict=True)], starts)
+
     # The conditional distribution
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:
@@ -136,6 +141,9 @@ class Mixed(Unit):
 
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return _joined(self._map("mean", field))
+
+    def variances(self, field: tf.Tensor) -> tf.Tensor:
+        return _joined(self._map("variances", field))
 
     def field_of(self, mean: tf.Tensor) -> tf.Tensor:
         return _joined(self._map("field_of", mean))
@@ -157,6 +165,15 @@ class Mixed(Unit):
 
     def entropy(self, field: tf.Tensor) -> tf.Tensor:
         return tf.add_n(self._map("entropy", field))
+
+    def tails(self, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        parts = [unit.tails(size) for unit, size in zip(self.units, self.sizes(columns), strict=True)]
+        leading = np.broadcast_shapes(*(end.shape[:-1] for ends in parts for end in ends))
+        lower, upper = (
+            np.concatenate([np.broadcast_to(end, [*leading, end.shape[-1]]) for end in ends], axis=-1)
+            for ends in zip(*parts, strict=True)
+        )
+        return lower, upper
 
     # Learned parameters: those of part i are called "i_name"
 

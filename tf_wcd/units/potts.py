@@ -49,6 +49,10 @@ class Potts(Unit):
     def mean(self, field: tf.Tensor) -> tf.Tensor:
         return tf.reshape(tf.nn.softmax(self._groups(field)), tf.shape(field))
 
+    def variances(self, field: tf.Tensor) -> tf.Tensor:
+        mean = self.mean(field)
+        return mean * (1.0 - mean)
+
     def field_of(self, mean: tf.Tensor) -> tf.Tensor:
         return tf.math.log(tf.maximum(mean, SMALLEST_MEAN))
 

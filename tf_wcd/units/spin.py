@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.units.base import Unit, sum_log1p
+from tf_wcd.units.base import Unit
+from tf_wcd.units.sums import sum_log1p
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_wcd import replicas
 from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.tables import table_of
 from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple
 from tf_wcd.training.inputs.labels import one_hot
 
@@ -43,7 +44,8 @@ class ArrayInput(Input):
         shuffle: bool = True,
     ) -> None:
         # The arrays keep their type, and batches are converted as they come: there is no second copy of the data.
-        self.x = check_visible(x, spec.unit, spec.width, dtype=None)
+        table = table_of(x)
+        self.x, self.names = check_visible(table, spec.unit, spec.width, dtype=None, names=spec.names), table.names
         rows = len(self.x)
         self.spec = spec.with_width(self.x.shape[1])
         spec.require_labels(y)

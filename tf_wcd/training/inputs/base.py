@@ -25,12 +25,14 @@ class DataSpec:
         width: their number of columns; ``None`` before the model is built.
         classes: number of labels that come as ``y`` and are joined to the columns; 0 without labels.
         dtype: type of the batches.
+        names: names of the columns, where the model was trained on a frame.
     """
 
     unit: Unit
     width: int | None
     classes: int
     dtype: str
+    names: Any = None
 
     def with_width(self, width: int) -> DataSpec:
         """The same for data of so many columns.
@@ -48,7 +50,7 @@ class DataSpec:
     def check_batch(self, data: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
         """A batch ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` as rows ``[n, width + classes]`` and weights."""
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        x = check_visible(x, self.unit, self.width, f"x of {where}", self.dtype)
+        x = check_visible(x, self.unit, self.width, f"x of {where}", self.dtype, names=self.names)
         if weights is None:
             checked = np.ones(len(x), self.dtype)
         else:
@@ -110,11 +112,13 @@ class Input(abc.ABC):
         spec: what the model takes.
         batch_size: examples in the first batch.
         width: columns of the data, labels aside.
+        names: names of the columns of a frame; ``None`` of other data.
     """
 
     spec: DataSpec
     batch_size: int
     width: int
+    names: tuple[str, ...] | None = None
 
     @property
     @abc.abstractmethod
