@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from tf_wcd.arguments import check_seed
+from tf_wcd.arguments import check_integer, check_seed, is_integer
 from tf_wcd.negative_phases.composition import start
 from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling import run_chains
+from tf_wcd.sampling.annealing import check_temperatures
+from tf_wcd.sampling.exchange import Ladder, run_ladder
 from tf_wcd.sampling.starts import start_of_chains
 from tf_wcd.training.contrastive import ContrastiveModel
 from tf_wcd.xla import compiled
+
+
+def _gibbs_sampler(rbm: RBMLayer) -> Any:
+    def run(visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+        return run_chains(rbm.machine(), visible, held, steps, batch_source(key)).visible
+
+    return compiled(run)
+
+
+def _exchange_sampler(rbm: RBMLayer) -> Any:
+    def run(
+        visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor, bias: tf.Tensor, betas: tf.Tensor
+    ) -> tf.Tensor:
+        return run_ladder(Ladder(rbm.machine(), bias, betas), visible, held, steps, batch_source(key))
+
+    return compiled(run)
+
+
+SAMPLERS = {"gibbs": _gibbs_sampler, "pt": _exchange_sampler}  # each makes the compiled sampler of a layer
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -31,8 +54,8 @@ class RBMLayer(ContrastiveModel):
             ``"drelu"`` (real, with a learned shape), or a `tf_wcd.units.Unit`.
         hidden_type: as ``visible_type``. With real units on both sides large weights leave no finite normaliser:
             training stops before they get there, with an error that says so.
-        negative_phase: ``"cd"``, ``"wcd"``, ``"bcd"``, ``"pcd"``, ``"wpcd"``, ``"jpcd"``, ``"exact"``, or a
-            `tf_wcd.NegativePhase` object.
+        negative_phase: ``"cd"``, ``"wcd"``, ``"bcd"``, ``"pcd"``, ``"wpcd"``, ``"jpcd"``, ``"pt"``, ``"wpt"``,
+            ``"ptt"``, ``"exact"``, or a `tf_wcd.NegativePhase` object.
         gibbs_steps: k of CD_k and its kin, 1 if not given. A negative phase that is an object has it already.
         chains: number of persistent chains; if not given, as many as there are examples in the first batch. A negative
             phase that is an object has it already.
@@ -81,9 +104,19 @@ class RBMLayer(ContrastiveModel):
         return (*input_shape[:-1], self.units)
 
     def sample(
-        self, num_samples: int, gibbs_steps: int = 1000, initial: Any = None, clamp: Any = None, seed: int | None = None
+        self,
+        num_samples: int,
+        gibbs_steps: int = 1000,
+        initial: Any = None,
+        clamp: Any = None,
+        seed: int | None = None,
+        method: str = "gibbs",
+        temperatures: Any = 10,
     ) -> tf.Tensor:
         """Visible states from chains of Gibbs sampling.
+
+        `tf_wcd.evaluation.mixing` says whether so many steps are enough. Where plain chains stay in a mode, those that
+        swap states with chains at other temperatures may leave it.
 
         Args:
             num_samples: number of chains; the last state of each is returned.
@@ -93,21 +126,66 @@ class RBMLayer(ContrastiveModel):
             clamp: ``[visible units]`` or ``[num_samples, visible units]``, true where a unit is held at its value in
                 ``initial`` while the others are drawn given it.
             seed: an integer for reproducible samples; if not given, each call draws new ones.
+            method: ``"gibbs"``; ``"pt"`` for replica exchange (parallel tempering), where each step is one of Gibbs
+                sampling at every temperature, followed by exchanges between neighbours; or ``"ptt"`` for exchange with
+                the moments of its own training that a model has which was trained with ``negative_phase="ptt"``. Its
+                chains are samples of the model already: a hundred steps make them new ones.
+            temperatures: of ``"pt"``: their number, or the inverse temperatures, increasing from 0 to 1.
 
         Returns:
             ``[num_samples, visible units]``.
         """
+        if method == "ptt":
+            return self._samples_of_phase(num_samples, gibbs_steps, initial, clamp, seed)
+        if method not in SAMPLERS:
+            raise ValueError(f"`method` must be one of {[*SAMPLERS, 'ptt']}. Received: method={method!r}")
+        if initial is None and method == "gibbs":
+            self._warn_of_short_chains(gibbs_steps)
         key = self.sampling_key(seed)
         visible, held, steps = start_of_chains(
             self.machine(), num_samples, gibbs_steps, initial, clamp, batch_source(key)
         )
-        if self._untracked.sample is None:
+        if method not in self._untracked.samplers:
+            self._untracked.samplers[method] = SAMPLERS[method](self)
+        more = (
+            [self._base_bias(), tf.constant(check_temperatures(temperatures), visible.dtype)] if method == "pt" else []
+        )
+        return self._untracked.samplers[method](visible, held, steps, key, *more)
 
-            def run(visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-                return run_chains(self.machine(), visible, held, steps, batch_source(key)).visible
+    def _samples_of_phase(self, rows: Any, steps: Any, initial: Any, clamp: Any, seed: int | None) -> tf.Tensor:
+        """Samples from the chains of the negative phase, where it has some that go on by themselves."""
+        rows, steps = check_integer("num_samples", rows), check_integer("gibbs_steps", steps, least=0)
+        if initial is not None or clamp is not None:
+            raise ValueError("The method 'ptt' has chains of its own: it takes no `initial`, and no `clamp`.")
+        state = {name: tf.constant(value) for name, value in self.chain_states().items()}
+        key, source = self.sampling_key(seed), self.negative_phase.source
+        samples = source.samples(self.machine(), state, rows, tf.constant(steps), key) if state else None
+        if samples is None:
+            raise ValueError(
+                "The method 'ptt' needs a model that was trained with negative_phase='ptt'. "
+                f"Received: {type(self.negative_phase).__name__}" + ("" if state else ", before its first `fit`")
+            )
+        return samples
 
-            self._untracked.sample = compiled(run)
-        return self._untracked.sample(visible, held, steps, key)
+    def _base_bias(self) -> tf.Tensor:
+        """Visible bias of independent units to exchange states with, ``[visible units]``."""
+        if self.data_means is None:
+            return tf.zeros_like(tf.convert_to_tensor(self.visible_bias))
+        return self.machine().visible.bias_of_means(self.data_means[None].astype(self.variable_dtype))[0]
+
+    def remember_mixing(self, mixing: Any) -> None:
+        """Keeps what `tf_wcd.evaluation.mixing` has found, for `sample` to warn once where its chains are too short."""
+        self._untracked.mixing = mixing, [variable.numpy() for variable in self.trained_variables]
+
+    def _warn_of_short_chains(self, gibbs_steps: Any) -> None:
+        known, parameters = self._untracked.mixing or (None, [])
+        if known is None or not is_integer(gibbs_steps) or not known.too_few(int(gibbs_steps)):
+            return
+        if all(np.array_equal(v.numpy(), p) for v, p in zip(self.trained_variables, parameters, strict=True)):
+            warnings.warn(
+                f"Chains of {gibbs_steps} Gibbs steps do not give samples of this model. {known.reason}", stacklevel=3
+            )
+        self._untracked.mixing = None
 
     def sampling_key(self, seed: int | None) -> tf.Tensor:
         """The key, uint32 [2], of samples or of an estimate: that of the seed, or a new one for ``None``."""

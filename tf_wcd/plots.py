@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+
+if TYPE_CHECKING:
+    from tf_wcd.evaluation import Mixing
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -76,6 +79,41 @@ def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str
     plot_kl(left, curves)
     plot_probabilities(right, target, models)
     figure.suptitle(title)
+    return figure
+
+
+def compare_starts(mixing: Mixing, title: str | None = None) -> Figure:
+    """Free energies of the chains of `tf_wcd.evaluation.mixing`: along the chains, and in their second half.
+
+    Chains that have mixed have one band on the left, whatever they started from, and one distribution on the right.
+
+    Example:
+
+    >>> rbm = tf_wcd.RBMLayer(5, seed=0)
+    >>> rbm.build((None, 6))
+    >>> figure = compare_starts(tf_wcd.evaluation.mixing(rbm, gibbs_steps=50, seed=0))
+    """
+    figure, (left, right) = new_figure(11, 4.2, columns=2)
+    kept = slice(1 + (len(mixing.steps) - 1) // 2, None)
+    values = np.concatenate([trace[kept].ravel() for trace in mixing.free_energy.values()])
+    bins: Any = np.linspace(values.min(), values.max(), 41) if np.ptp(values) > 0 else 10
+    for color, (name, trace) in zip(COLORS, mixing.free_energy.items(), strict=False):
+        low, middle, high = np.percentile(trace, [10, 50, 90], axis=1)
+        left.fill_between(mixing.steps, low, high, color=color, alpha=0.2, linewidth=0)
+        start = "from random states" if name == "random" else f"from {name}"
+        left.plot(mixing.steps, middle, color=color, linewidth=1.5, label=f"{start}: median, 80 % of the chains")
+        right.hist(trace[kept].ravel(), bins=bins, density=True, color=color, alpha=0.45, label=start)
+    left.axvline(mixing.steps[kept][0], color="0.5", linewidth=1, linestyle="--")
+    left.set(xlabel="Gibbs steps", ylabel="free energy, nats", title="Along the chains")
+    left.set_xscale("symlog", linthresh=10)
+    left.set_xlim(0, mixing.steps[-1])
+    right.set(xlabel="free energy, nats", ylabel="density", title="In their second half")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, loc="upper right")
+    verdict = "mixed" if mixing.mixed else "not mixed"
+    time = f"autocorrelation time {mixing.autocorrelation_time:.3g} steps"
+    figure.suptitle(title or f"{verdict.capitalize()}: R-hat {mixing.r_hat:.3g}, {time}")
     return figure
 
 

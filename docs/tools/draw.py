@@ -1,6 +1,6 @@
-"""The pictures of the pages: ``python -m docs.tools.draw plots`` and ``python -m docs.tools.draw tensorboard``.
+"""The pictures of the pages: ``python -m docs.tools.draw plots``, ``mixing`` and ``tensorboard``.
 
-The second trains on MNIST and needs Chromium; each takes about a minute on 2 cores.
+The last one trains on MNIST and needs Chromium; each takes about a minute on 2 cores.
 """
 
 from __future__ import annotations
@@ -48,6 +48,21 @@ def draw_plots() -> None:
     width = max(row.shape[1] for row in rows)
     whole = [np.pad(row, ((10, 10), (0, width - row.shape[1]), (0, 0)), constant_values=255) for row in rows]
     image.imsave(IMAGES / "plots.png", np.concatenate(whole))
+
+
+def draw_mixing() -> None:
+    """Chains of one model early in its training, and late."""
+    states, _ = tf_wcd.datasets.load("BS16")
+    rbm = tf_wcd.RBMLayer(20, negative_phase="pcd", centered=True, seed=0)
+    rbm.compile(keras.optimizers.SGD(0.05, momentum=0.5))
+    rows = []
+    for updates in (400, 30_000):
+        rbm.fit(states, batch_size=len(states), steps_per_epoch=updates - int(rbm.optimizer.iterations), verbose=0)
+        result = tf_wcd.evaluation.mixing(rbm, states, gibbs_steps=1000, seed=0)
+        print(updates, result.reason)
+        verdict = f"R-hat {result.r_hat:.3g}, autocorrelation time {result.autocorrelation_time:.3g} steps"
+        rows.append(plots.pixels(plots.compare_starts(result, f"After {updates} updates: {verdict}")))
+    image.imsave(IMAGES / "mixing.png", np.concatenate(rows))
 
 
 def draw_tensorboard() -> None:
@@ -98,4 +113,4 @@ def wait_for(address: str, seconds: float = 60.0) -> None:
 
 
 if __name__ == "__main__":
-    {"plots": draw_plots, "tensorboard": draw_tensorboard}[sys.argv[1]]()
+    {"plots": draw_plots, "mixing": draw_mixing, "tensorboard": draw_tensorboard}[sys.argv[1]]()

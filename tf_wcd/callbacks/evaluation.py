@@ -18,7 +18,7 @@ class EvaluationCallback(keras.callbacks.Callback):
     that use its values (`ModelCheckpoint`, `EarlyStopping`, `CSVLogger`, `TensorBoard`).
 
     Args:
-        states: visible states that the evaluation needs, ``[n, visible units]``.
+        states: visible states that the evaluation needs, ``[n, visible units]``; ``None`` if it needs none.
         every: epochs between two evaluations.
         what: name of the argument ``states``, for error messages.
         strict: refuse expectations, which are no states.
@@ -32,7 +32,7 @@ class EvaluationCallback(keras.callbacks.Callback):
 
     def __init__(self, states: Any, every: int, what: str, strict: bool = True) -> None:
         super().__init__()
-        self.states = array_of(states, what)
+        self.states: Any = None if states is None else array_of(states, what)
         self.every = check_integer("every", every)
         self.history: list[tuple[Any, ...]] = []
         self._what, self._strict = what, strict
@@ -47,7 +47,7 @@ class EvaluationCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         # Wrong states are refused before the first update if possible, and not an epoch later.
-        if self.model.built:
+        if self.model.built and self.states is not None:
             check_visible(self.states, self.model.visible_unit, self.model.num_visible, self._what, strict=self._strict)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

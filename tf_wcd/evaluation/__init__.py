@@ -2,6 +2,7 @@
 
 from tf_wcd.enumeration import MAX_UNITS
 from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
+from tf_wcd.evaluation.equilibrium import Mixing, mixing
 from tf_wcd.evaluation.exact import kl_divergence, log_partition, log_prob
 from tf_wcd.evaluation.likelihood import LogLikelihood, log_likelihood
 from tf_wcd.evaluation.online import OnlineLogPartition, online_log_partition
@@ -15,6 +16,7 @@ __all__ = [
     "AnnealedLogPartition",
     "GradientErrors",
     "LogLikelihood",
+    "Mixing",
     "OnlineLogPartition",
     "PhaseError",
     "PseudoLogLikelihood",
@@ -26,6 +28,7 @@ __all__ = [
     "log_likelihood",
     "log_partition",
     "log_prob",
+    "mixing",
     "online_log_partition",
     "parzen_bandwidth",
     "parzen_log_likelihood",

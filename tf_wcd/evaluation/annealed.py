@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.arguments import check_integer, is_integer
+from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.compiled import call_compiled
 from tf_wcd.evaluation.exact import machine_of
@@ -19,7 +19,7 @@ from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_err
 from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible, run_chains
-from tf_wcd.sampling.annealing import anneal, base_log_partition, sample_base
+from tf_wcd.sampling.annealing import anneal, base_log_partition, check_temperatures, sample_base
 from tf_wcd.tables import array_of
 
 if TYPE_CHECKING:
@@ -168,25 +168,6 @@ def _weights(
 
 def _rounding(machine: Machine) -> float:
     return float(np.finfo(machine.kernel.dtype.as_numpy_dtype).eps)
-
-
-def check_temperatures(temperatures: Any) -> np.ndarray:
-    """Inverse temperatures from 0 to 1, float64, from their number or from themselves."""
-    if is_integer(temperatures):
-        if temperatures < 2:
-            raise ValueError(f"`temperatures` must be at least 2. Received: temperatures={temperatures!r}")
-        # Trained models change fastest near the end. Of the spacings tried on MNIST, this one dissipated least.
-        return 1.0 - (1.0 - np.linspace(0.0, 1.0, temperatures)) ** 1.5
-    betas = np.asarray(temperatures)
-    if betas.ndim != 1 or len(betas) < 2 or not np.issubdtype(betas.dtype, np.number):
-        raise ValueError(f"`temperatures` must be an integer or a vector of numbers. Received: {temperatures!r}")
-    betas = betas.astype("float64")
-    if betas[0] != 0 or betas[-1] != 1 or not np.all(np.diff(betas) > 0):
-        raise ValueError(
-            "`temperatures` must be inverse temperatures that increase from 0 to 1. "
-            f"Received: {betas[0]:g} ... {betas[-1]:g}, smallest step {np.diff(betas).min():g}"
-        )
-    return betas
 
 
 def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor) -> tf.Tensor:

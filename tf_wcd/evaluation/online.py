@@ -17,10 +17,13 @@ class OnlineLogPartition:
     """A running log Z in nats; arrays ``[count]`` for an ensemble.
 
     Attributes:
-        estimate: log of the mean of Z over independent groups of chains. Z itself is estimated without bias, so log Z
-            is too *low* on average, the more so the larger the error.
-        standard_error: of ``estimate``, from the spread of the groups. Ten of them know it to about a quarter, so that
-            deviations have Student's distribution with nine degrees of freedom. Above about one nat, distrust both.
+        estimate: of ``"jpcd"``, log of the mean of Z over independent groups of chains. Z itself is estimated without
+            bias, so log Z is too *low* on average, the more so the larger the error. Of ``"ptt"``, the sum of Bennett's
+            ratios between neighbours of the ladder.
+        standard_error: of ``estimate``. Of ``"jpcd"``, from the spread of the groups: ten of them know it to about a
+            quarter, so that deviations have Student's distribution with nine degrees of freedom. Of ``"ptt"``, from
+            the spread of the chains, which are independent ladders; infinite where two neighbours do not overlap. Above
+            about one nat, distrust both.
     """
 
     estimate: Any
@@ -30,8 +33,9 @@ class OnlineLogPartition:
 def online_log_partition(rbm: RBMLayer) -> OnlineLogPartition:
     """log Z at the present parameters, from chains that have followed the model through its training.
 
-    It costs one free energy of these chains. The model must have been trained with a negative phase that has such
-    chains, ``"jpcd"``. Parameters may have been changed by hand since: a large change makes the error large.
+    The model must have been trained with a negative phase that has such chains: ``"jpcd"``, where it costs one free
+    energy of each, or ``"ptt"``, where all chains of the ladder make 80 Gibbs steps. Parameters may have been changed
+    by hand since: a large change makes the error large.
 
     Args:
         rbm: an `RBMLayer` or `RBMEnsemble` that has been trained. Several workers must ask together.
@@ -57,7 +61,7 @@ def online_log_partition(rbm: RBMLayer) -> OnlineLogPartition:
         observers = phase.get_config().get("observers", "none")
         raise ValueError(
             "The model has no running log Z. Train it with negative_phase='jpcd', whose observers give one unless "
-            "there are 0, or use `tf_wcd.evaluation.annealed_log_partition`. "
+            "there are 0, or with 'ptt', or use `tf_wcd.evaluation.annealed_log_partition`. "
             f"Received: {type(phase).__name__} with observers={observers}"
             + ("" if rbm.has_phase_state() else ", before its first `fit`")
         )

@@ -9,7 +9,7 @@ from typing import Any
 from tf_wcd.negative_phases import points, weights
 from tf_wcd.negative_phases.base import Batch, Points, PointSource, State, Weights
 from tf_wcd.negative_phases.composition import NegativePhase
-from tf_wcd.negative_phases.named import BCD, CD, JPCD, PCD, WCD, WPCD, Exact, FixedPoints
+from tf_wcd.negative_phases.named import BCD, CD, JPCD, PCD, PT, PTT, WCD, WPCD, WPT, Exact, FixedPoints
 from tf_wcd.registry import Registry
 
 __all__ = [
@@ -17,8 +17,11 @@ __all__ = [
     "CD",
     "JPCD",
     "PCD",
+    "PT",
+    "PTT",
     "WCD",
     "WPCD",
+    "WPT",
     "Batch",
     "Exact",
     "FixedPoints",
@@ -112,5 +115,5 @@ def _listed(names: Any) -> str:
     return " and ".join(f"`{name}`" for name in names)
 
 
-for _name, _phase in {"cd": CD, "wcd": WCD, "bcd": BCD, "pcd": PCD, "wpcd": WPCD, "jpcd": JPCD, "exact": Exact}.items():
-    register(_name, _phase)
+for _phase in (CD, WCD, BCD, PCD, WPCD, JPCD, PT, WPT, PTT, Exact):
+    register(_phase.__name__.lower(), _phase)

@@ -121,6 +121,30 @@ class PointSource(Part):
         """The points of an update, and the state that it leaves; see `NegativePhase.points`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `points`.")
 
+    def corrected(self, before: Machine, after: Machine, state: State) -> Machine | None:
+        """The machine that an update is to leave instead of ``after``; ``None`` to leave it as it is.
+
+        Called after each update on a single replica.
+
+        Args:
+            before: the RBM at the parameters before the update.
+            after: the RBM at the parameters that the optimizer has set.
+            state: what `points` of this update returned.
+        """
+        return None
+
+    def samples(self, machine: Machine, state: State, rows: int, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor | None:
+        """Visible states of the model ``[rows, n_v]`` from the chains of the state; ``None`` if it has none to offer.
+
+        Args:
+            machine: one RBM at its present parameters.
+            state: the state of training, of all replicas.
+            rows: number of samples.
+            steps: int32, steps to make from where the chains are.
+            key: uint32 [2].
+        """
+        return None
+
     def num_points(self, machine: Machine, batch_size: int, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
         """Number of points of an update, of all replicas; ``None`` if it is not known.
 

@@ -9,7 +9,15 @@ import keras
 from tf_wcd.arguments import check_integer
 from tf_wcd.enumeration import MAX_LISTED_UNITS
 from tf_wcd.negative_phases.composition import NegativePhase
-from tf_wcd.negative_phases.points import AnnealedChains, GivenPoints, PersistentChains, Reconstructions, WholeSpace
+from tf_wcd.negative_phases.points import (
+    AnnealedChains,
+    GivenPoints,
+    PersistentChains,
+    Reconstructions,
+    TemperedChains,
+    TrajectoryChains,
+    WholeSpace,
+)
 from tf_wcd.negative_phases.weights import BalancedWeights, DataWeights, JarzynskiWeights, ModelWeights, UniformWeights
 
 
@@ -133,6 +141,75 @@ class JPCD(_Pair):
     ) -> None:
         source = AnnealedChains(gibbs_steps, chains)
         super().__init__(source, JarzynskiWeights(resample_below, observers, source.gibbs_steps))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PT(_Pair):
+    """Parallel tempering: persistent chains at several temperatures that swap states; those of the model count.
+
+    See `tf_wcd.negative_phases.points.TemperedChains`. The metric ``swap_rate`` is the running rate of the pair of
+    temperatures that swaps least: below 0.1 or so use more temperatures.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1, each followed by exchanges.
+        chains: number of chains at each temperature; ``None`` for as many as there are examples in the first batch.
+        temperatures: number of temperatures, or the inverse temperatures, increasing from 0 to 1.
+    """
+
+    def __init__(self, gibbs_steps: int = 1, chains: int | None = None, temperatures: Any = 10) -> None:
+        super().__init__(TemperedChains(gibbs_steps, chains, temperatures), UniformWeights())
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class WPT(_Pair):
+    """Weighted parallel tempering: as `PT`, each chain with the model's probability among them.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1, each followed by exchanges.
+        chains: number of chains at each temperature; ``None`` for as many as there are examples in the first batch.
+        temperatures: number of temperatures, or the inverse temperatures, increasing from 0 to 1.
+        minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
+        all_points: weigh the chains of all temperatures, not those of the model alone.
+    """
+
+    def __init__(
+        self,
+        gibbs_steps: int = 1,
+        chains: int | None = None,
+        temperatures: Any = 10,
+        minimum_ess: float = 0.0,
+        all_points: bool = False,
+    ) -> None:
+        super().__init__(TemperedChains(gibbs_steps, chains, temperatures, all_points), ModelWeights(minimum_ess))
+
+
+@keras.saving.register_keras_serializable(package="tf_wcd")
+class PTT(_Pair):
+    """Parallel trajectory tempering: chains of the model that swap states with frozen moments of its own training.
+
+    See `tf_wcd.negative_phases.points.TrajectoryChains`. The chains stay samples of a model whose modes plain chains
+    cannot leave any more, and `tf_wcd.evaluation.online_log_partition` has its log Z. Use it from the first update on:
+    the ladder begins where the model does. The metric ``rungs`` is the number of frozen moments, ``swap_rate`` that of
+    the pair of neighbours that swaps least; if it falls far below ``threshold``, raise ``max_rungs``.
+
+    Args:
+        gibbs_steps: steps that the chains advance at each update, at least 1.
+        chains: number of chains of the model, and of each moment; ``None`` for as many as there are examples in the
+            first batch.
+        max_rungs: the most moments to keep. Each takes as much memory as the model's parameters and its chains.
+        threshold: swap rate with the newest moment at which the next one is frozen.
+        floor: swap rate below which an update is taken back, half-way.
+    """
+
+    def __init__(
+        self,
+        gibbs_steps: int = 1,
+        chains: int | None = None,
+        max_rungs: int = 20,
+        threshold: float = 0.3,
+        floor: float = 0.1,
+    ) -> None:
+        super().__init__(TrajectoryChains(gibbs_steps, chains, max_rungs, threshold, floor), UniformWeights())
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")

@@ -7,10 +7,12 @@ that a visible unit has by itself stays the same all along the path.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from tf_wcd.arguments import is_integer
 from tf_wcd.machine import Machine
 from tf_wcd.random import Source, batch_source
 from tf_wcd.sampling.gibbs import gibbs_step
@@ -96,3 +98,22 @@ def sample_base(machine: Machine, base_bias: tf.Tensor, rows: int, key: tf.Tenso
     """Independent visible states at temperature 0, ``[rows, n_v]``."""
     fields = tf.broadcast_to(base_bias, [rows, machine.num_visible])
     return machine.sample_visible(fields, batch_source(key), 0)
+
+
+def check_temperatures(temperatures: Any) -> np.ndarray:
+    """Inverse temperatures from 0 to 1, float64, from their number or from themselves."""
+    if is_integer(temperatures):
+        if temperatures < 2:
+            raise ValueError(f"`temperatures` must be at least 2. Received: temperatures={temperatures!r}")
+        # Trained models change fastest near the end. Of the spacings tried on MNIST, this one dissipated least.
+        return 1.0 - (1.0 - np.linspace(0.0, 1.0, temperatures)) ** 1.5
+    betas = np.asarray(temperatures)
+    if betas.ndim != 1 or len(betas) < 2 or not np.issubdtype(betas.dtype, np.number):
+        raise ValueError(f"`temperatures` must be an integer or a vector of numbers. Received: {temperatures!r}")
+    betas = betas.astype("float64")
+    if betas[0] != 0 or betas[-1] != 1 or not np.all(np.diff(betas) > 0):
+        raise ValueError(
+            "`temperatures` must be inverse temperatures that increase from 0 to 1. "
+            f"Received: {betas[0]:g} ... {betas[-1]:g}, smallest step {np.diff(betas).min():g}"
+        )
+    return betas

@@ -70,8 +70,24 @@ class ContrastiveModel(MachineModel):
                 variable.assign(
                     variable.regularizer.proximal(tf.convert_to_tensor(variable), self.rates(rate, variable))
                 )
+        self.correct(update)
         self.follow_data(gradient)
         self.assign_phase_state(update.state)
+
+    def correct(self, update: Phases) -> None:
+        """Lets the negative phase put other parameters in the place of those that the optimizer has set."""
+        if replicas.count() > 1:
+            return  # each would assign to variables that all share
+        machine = self.negative_phase.source.corrected(update.machine, self.machine(), update.state)
+        if machine is not None:
+            for variable, value in (
+                (self.kernel, machine.kernel),
+                (self.visible_bias, machine.visible_bias),
+                (self.hidden_bias, machine.hidden_bias),
+                *((variable, machine.visible.parameters[name]) for name, variable in self.visible_parameters.items()),
+                *((variable, machine.hidden.parameters[name]) for name, variable in self.hidden_parameters.items()),
+            ):
+                variable.assign(value)
 
     def rates(self, rate: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
         """The learning rate of a variable, of a shape that goes with it."""
@@ -104,7 +120,7 @@ class ContrastiveModel(MachineModel):
 
     def flops_of_update(self, batch_size: int) -> float:
         source = self.negative_phase.source
-        steps = getattr(source, "gibbs_steps", 1)
+        steps = getattr(source, "gibbs_steps", 1) * getattr(source, "copies", 1)
         points = source.num_points(self.machine(), batch_size, self.phase_variables.shapes()) or batch_size
         size = self.num_visible * self.units * int(np.prod(self.members, dtype=int))
         return 2.0 * size * (batch_size + 2 * (1 + steps) * points)

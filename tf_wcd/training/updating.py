@@ -27,6 +27,8 @@ class Untracked:
     def __init__(self) -> None:
         self.loops: dict[Any, Any] = {}
         self.sample: Any = None
+        self.samplers: dict[str, Any] = {}
+        self.mixing: Any = None  # what was found of the chains, and the parameters that it was found for
         self.resident: dict[int, ResidentData] = {}
         self.runner: BlockRunner | None = None
         self.first_update: FirstUpdate | None = None

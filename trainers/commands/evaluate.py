@@ -22,6 +22,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("chains", 100, "Chains of annealing, for models too large for exact sums.", lower_bound=2)
     flags.DEFINE_integer("temperatures", 1000, "Temperatures of annealing.", lower_bound=2)
+    flags.DEFINE_bool(
+        "mixing", False, "Also say whether chains of Gibbs sampling mix, from random states and from the data."
+    )
     flags.DEFINE_integer("seed", 0, "Seed of the estimates.")
 
 
@@ -29,7 +32,7 @@ def run() -> Outcome:
     """Does it."""
     from trainers.studies import saved_model
 
-    return saved_model.evaluate(FLAGS.model, FLAGS.data, FLAGS.chains, FLAGS.temperatures, FLAGS.seed)
+    return saved_model.evaluate(FLAGS.model, FLAGS.data, FLAGS.chains, FLAGS.temperatures, FLAGS.seed, FLAGS.mixing)
 
 
 COMMAND = Command(
@@ -40,6 +43,7 @@ COMMAND = Command(
     run,
     (
         "wcd evaluate --model=demo/bcd.keras --data=BS16",
+        "wcd evaluate --model=demo/bcd.keras --data=BS16 --mixing",
         "wcd evaluate --model=digits.keras --data=mnist --temperatures=10000 --json",
     ),
 )

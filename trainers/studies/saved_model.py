@@ -65,8 +65,23 @@ def evaluate_images(
     }
 
 
+def evaluate_mixing(model: tf_wcd.RBMLayer, data: str, seed: int, load: Load = load_images) -> dict[str, Any]:
+    """Whether chains mix that start from random states and from the data."""
+    small = data in tf_wcd.datasets.SMALL
+    x = tf_wcd.datasets.load(data)[0] if small else load(IMAGE_SETS[data]).train
+    found = evaluation.mixing(model, in_units(x, model.visible_unit.name), seed=seed)
+    names = ("r_hat", "autocorrelation_time", "effective_samples", "drift", "difference", "gibbs_steps")
+    return {"mixed": found.mixed, "reason": found.reason, **{name: getattr(found, name) for name in names}}
+
+
 def evaluate(
-    path: str, data: str, chains: int = 100, temperatures: int = 1000, seed: int = 0, load: Load = load_images
+    path: str,
+    data: str,
+    chains: int = 100,
+    temperatures: int = 1000,
+    seed: int = 0,
+    mixing: bool = False,
+    load: Load = load_images,
 ) -> dict[str, Any]:
     """How good a saved model is on a data set; prints it, and returns it.
 
@@ -76,6 +91,7 @@ def evaluate(
         chains: chains of annealing, where the likelihood is not exact.
         temperatures: number of its temperatures.
         seed: seed of the estimates.
+        mixing: also say whether chains of the model mix.
         load: reads a set of images.
     """
     model = load_model(path)
@@ -90,6 +106,9 @@ def evaluate(
             print(f"Forward and reverse annealing: between {found['lower']:.2f} and {found['upper']:.2f} nats, {error}")
         print(f"Pseudo-log-likelihood: {found['pseudo_log_likelihood']:.2f} nats")
         print(f"Free energy of test less training images: {found['free_energy_gap']:.2f} nats")
+    if mixing:
+        found["mixing"] = evaluate_mixing(model, data, seed, load)
+        print(found["mixing"]["reason"])
     return {"model": path, "data": data, **found}
 
 

@@ -21,6 +21,7 @@ def test_evaluate_on_images_is_what_the_library_says(capsys, tmp_path, hidden, m
         chains=10,
         temperatures=20,
         seed=1,
+        mixing=method == "exact",
         load=lambda _: Images(x[:20], x[:0], x[20:]),
     )
     out = capsys.readouterr().out
@@ -31,3 +32,8 @@ def test_evaluate_on_images_is_what_the_library_says(capsys, tmp_path, hidden, m
     assert found["lower"] <= found["upper"] + 1.0
     assert f"Log-likelihood of the test images of ocr_letters: {likelihood.mean:.2f} nats, {method}" in out
     assert ("Forward and reverse annealing" in out) is (method == "annealed")
+    assert ("Mixed in 1000 steps: R-hat" in out) is ("mixing" in found) is (method == "exact")
+    if "mixing" in found:
+        mixing = tf_wcd.evaluation.mixing(rbm, x[:20], seed=1)
+        assert found["mixing"]["mixed"] is mixing.mixed is True
+        assert found["mixing"]["r_hat"] == pytest.approx(mixing.r_hat)

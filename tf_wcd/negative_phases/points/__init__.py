@@ -7,6 +7,8 @@ from tf_wcd.negative_phases.points.neighbours import Neighbours
 from tf_wcd.negative_phases.points.random_states import RandomStates
 from tf_wcd.negative_phases.points.reconstructions import Reconstructions
 from tf_wcd.negative_phases.points.space import WholeSpace
+from tf_wcd.negative_phases.points.tempered import TemperedChains
+from tf_wcd.negative_phases.points.trajectory import TrajectoryChains
 
 __all__ = [
     "AnnealedChains",
@@ -16,5 +18,7 @@ __all__ = [
     "PersistentChains",
     "RandomStates",
     "Reconstructions",
+    "TemperedChains",
+    "TrajectoryChains",
     "WholeSpace",
 ]
