@@ -71,9 +71,9 @@ def weights_section(folder: Path, protocol: WeightsProtocol) -> list[str]:
     lines = [
         "## Weights that are right\n",
         "BCD_1 divides the model's probability of a point by the density that it was drawn from; WCD_0 weights the "
-        "examples themselves. Spins, five hidden units for each visible one, momentum 0.9, seeds that no setting was "
-        "chosen with. The minimum along a run is its mean over the seeds (standard deviation in brackets), the last KL "
-        "its mean at the end; *last / minimum* is that of the worst seed, and should be at most "
+        "examples themselves. Spins, five hidden units for each visible one, momentum 0.9; the settings were fixed "
+        "before these seeds were run. The minimum along a run is its mean over the seeds (standard deviation in "
+        "brackets), the last KL its mean at the end; *last / minimum* is that of the worst seed, and should be at most "
         f"{LAST_OVER_MINIMUM:g}. *Spikes*: part of the evaluations kept (50 along each run) at which the KL was more "
         "than twice the lowest before.\n",
         "| problem | method | rate | variance | schedule | updates | minimum KL | last KL | last / minimum | spikes | "
@@ -138,9 +138,9 @@ def equal_time_section(folder: Path, protocol: EqualTimeProtocol) -> list[str]:
     lines = [
         "## All methods for the same time\n",
         f"{protocol.data}, 0/1 units, centred gradient, the time of {protocol.epochs} epochs of "
-        f"{protocol.reference.label}_1 for each; *cost* is the time of an update over that of CD_1. Log-likelihood "
-        "of the test images in nats, mean over seeds: AIS (too high on average), reverse AIS (too low on average, if its chains start from samples of "
-        "the model), and the middle of the two with the standard deviation over seeds.\n",
+        f"{protocol.reference.label}_1 for each; *cost* is the time of an update over that of CD_1. Log-likelihood of "
+        "the test images in nats, mean over seeds: AIS (too high on average), reverse AIS (too low on average, if its "
+        "chains start from samples of the model), and the middle of the two with the standard deviation over seeds.\n",
         "| rate | method | cost | updates | AIS | reverse AIS | middle | seeds | ESS |",
         "|---" * 9 + "|",
     ]

@@ -122,7 +122,6 @@ class EqualTimeProtocol(NamedTuple):
         ImageMethod("CD"),
         ImageMethod("WCD"),
         ImageMethod("BCD"),
-        ImageMethod("BCD", 0.5),
         ImageMethod("PCD"),
         ImageMethod("WPCD"),
         ImageMethod("JPCD"),
