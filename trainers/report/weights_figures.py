@@ -81,7 +81,9 @@ def equal_time_figure(folder: Path, protocol: EqualTimeProtocol) -> Any:
             axes.plot([i] * len(found.values), found.values, "o", color=color, markersize=5)
             axes.annotate(f"{found.mean:.1f}", (i, max(found.high, found.low)), (0, 6), textcoords="offset points",
                           ha="center", fontsize=8)  # fmt: skip
-        axes.set_xticks(range(len(protocol.methods)), protocol.methods)
+        axes.set_xticks(
+            range(len(protocol.methods)), [m.label.replace(", ", "\n") for m in protocol.methods], fontsize=7
+        )
         axes.set_title(f"rate {rate:g}")
         axes.margins(y=0.15)
         axes.grid(axis="y", alpha=0.3)

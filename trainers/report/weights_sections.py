@@ -11,8 +11,9 @@ import numpy as np
 
 from trainers.report.cells import CellResult, nats, summary
 from trainers.settings import paper
+from trainers.settings.runs import ImageMethod
 from trainers.settings.weights_protocol import EqualTimeProtocol, Recipe, WeightsProtocol
-from trainers.studies.equal_time import known_costs, runs_done
+from trainers.studies.equal_time import known_costs, method_of, runs_done
 from trainers.studies.weights import records_of
 
 # How much larger than its minimum the KL at the end of a run may be.
@@ -70,9 +71,9 @@ def weights_section(folder: Path, protocol: WeightsProtocol) -> list[str]:
     lines = [
         "## Weights that are right\n",
         "BCD_1 divides the model's probability of a point by the density that it was drawn from; WCD_0 weights the "
-        "examples themselves. Spins, five hidden units for each visible one, momentum 0.9, seeds that no setting was "
-        "chosen with. The minimum along a run is its mean over the seeds (standard deviation in brackets), the last KL "
-        "its mean at the end; *last / minimum* is that of the worst seed, and should be at most "
+        "examples themselves. Spins, five hidden units for each visible one, momentum 0.9; the settings were fixed "
+        "before these seeds were run. The minimum along a run is its mean over the seeds (standard deviation in "
+        "brackets), the last KL its mean at the end; *last / minimum* is that of the worst seed, and should be at most "
         f"{LAST_OVER_MINIMUM:g}. *Spikes*: part of the evaluations kept (50 along each run) at which the KL was more "
         "than twice the lowest before.\n",
         "| problem | method | rate | variance | schedule | updates | minimum KL | last KL | last / minimum | spikes | "
@@ -116,13 +117,9 @@ class Likelihood(NamedTuple):
         return float(np.mean(self.values))
 
 
-def likelihood_of(records: Sequence[dict[str, Any]], method: str, rate: float) -> Likelihood | None:
+def likelihood_of(records: Sequence[dict[str, Any]], method: ImageMethod, rate: float) -> Likelihood | None:
     """What the seeds of a method gave at a rate; None if there are none, or if one has diverged."""
-    mine = [
-        record
-        for record in records
-        if (record["settings"]["method"], record["settings"]["learning_rate"]) == (method, rate)
-    ]
+    mine = [r for r in records if method_of(r) == method and r["settings"]["learning_rate"] == rate]
     if not mine or any(record["annealed"] is None for record in mine):
         return None
     bounds = np.array([record["annealed"]["test"] for record in mine])
@@ -140,22 +137,22 @@ def equal_time_section(folder: Path, protocol: EqualTimeProtocol) -> list[str]:
     known = known_costs(folder, protocol)
     lines = [
         "## All methods for the same time\n",
-        f"{protocol.data}, 0/1 units, centred gradient, the time of {protocol.epochs} epochs of {protocol.reference}_1 "
-        "for each; *cost* is the time of an update over that of CD_1. Log-likelihood of the test images in nats, mean "
-        "over seeds: AIS (too high on average), reverse AIS (too low on average, if its chains start from samples of "
-        "the model), and the middle of the two with the standard deviation over seeds.\n",
+        f"{protocol.data}, 0/1 units, centred gradient, the time of {protocol.epochs} epochs of "
+        f"{protocol.reference.label}_1 for each; *cost* is the time of an update over that of CD_1. Log-likelihood of "
+        "the test images in nats, mean over seeds: AIS (too high on average), reverse AIS (too low on average, if its "
+        "chains start from samples of the model), and the middle of the two with the standard deviation over seeds.\n",
         "| rate | method | cost | updates | AIS | reverse AIS | middle | seeds | ESS |",
         "|---" * 9 + "|",
     ]
     for rate, method in itertools.product(protocol.rates, protocol.methods):
-        found = likelihood_of(records, method, rate)
+        found, label = likelihood_of(records, method, rate), method.label
         if found is None:
-            lines.append(f"| {rate:g} | {method} | {known.get(method, '')} | not run, or diverged | | | | | |")
+            lines.append(f"| {rate:g} | {label} | {known.get(label, '')} | not run, or diverged | | | | | |")
             continue
-        updates = next(r["settings"]["updates"] for r in records if r["settings"]["method"] == method)
+        updates = next(r["settings"]["updates"] for r in records if method_of(r) == method)
         deviation = np.std(found.values, ddof=1) if len(found.values) > 1 else np.nan
         lines.append(
-            f"| {rate:g} | {method} | {known[method]:.2f} | {updates} | {found.high:.2f} | {found.low:.2f} | "
+            f"| {rate:g} | {label} | {known[label]:.2f} | {updates} | {found.high:.2f} | {found.low:.2f} | "
             f"{found.mean:.2f} ({deviation:.2f}) | {len(found.values)} | {found.ess:.2f} |"
         )
     return [*lines, "", *_comparisons(records, protocol), ""]
@@ -164,12 +161,13 @@ def equal_time_section(folder: Path, protocol: EqualTimeProtocol) -> list[str]:
 def _comparisons(records: Sequence[dict[str, Any]], protocol: EqualTimeProtocol) -> list[str]:
     """Consistent weights against none, at each rate."""
     lines = []
-    for ours, plain in (("BCD", "CD"), ("JPCD", "PCD")):
+    pairs = {"BCD": "CD", "JPCD": "PCD"}
+    for ours, plain in ((m, ImageMethod(pairs[m.name])) for m in protocol.methods if m.name in pairs):
         gains = []
         for rate in protocol.rates:
             mine, theirs = (likelihood_of(records, method, rate) for method in (ours, plain))
             if mine is not None and theirs is not None:
                 gains.append(f"{mine.mean - theirs.mean:+.2f} at {rate:g}")
         if gains:
-            lines.append(f"- {ours} against {plain}, nats: {', '.join(gains)}")
+            lines.append(f"- {ours.label} against {plain.label}, nats: {', '.join(gains)}")
     return lines

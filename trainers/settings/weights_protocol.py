@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from trainers.settings import paper
 from trainers.settings.image_protocol import Evaluation
-from trainers.settings.runs import SmallRun
+from trainers.settings.runs import ImageMethod, SmallRun
 
 HIDDEN_MULTIPLE = 5
 
@@ -107,8 +107,8 @@ class EqualTimeProtocol(NamedTuple):
 
     Attributes:
         data: name of the set of images.
-        methods: names of negative phases, in capitals.
         reference: the method whose epochs make the time.
+        methods: what is compared, the reference among it.
         epochs: how many of them.
         rates: learning rates.
         seeds: of the initial weights and of training.
@@ -117,8 +117,15 @@ class EqualTimeProtocol(NamedTuple):
     """
 
     data: str = "ocr_letters"
-    methods: tuple[str, ...] = ("CD", "WCD", "BCD", "PCD", "WPCD", "JPCD")
-    reference: str = "CD"
+    reference: ImageMethod = ImageMethod("CD")
+    methods: tuple[ImageMethod, ...] = (
+        ImageMethod("CD"),
+        ImageMethod("WCD"),
+        ImageMethod("BCD"),
+        ImageMethod("PCD"),
+        ImageMethod("WPCD"),
+        ImageMethod("JPCD"),
+    )
     epochs: int = 20
     rates: tuple[float, ...] = (0.03, 0.1, 0.3)
     seeds: tuple[int, ...] = (100, 101, 102)

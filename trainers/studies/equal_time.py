@@ -17,7 +17,7 @@ import tf_wcd
 from trainers.runs.image_costs import cost_ratios
 from trainers.runs.image_quality import annealed_quality
 from trainers.runs.image_sets import Images, Load, load_images, train
-from trainers.settings.runs import ImageRun
+from trainers.settings.runs import ImageMethod, ImageRun
 from trainers.settings.weights_protocol import EqualTimeProtocol
 from trainers.store.records import Records
 from trainers.store.sharing import Piece, work_off
@@ -34,33 +34,39 @@ def runs_done(folder: Path) -> Records:
     return Records(folder / "equal_time" / "runs.jsonl")
 
 
-def run_of(method: str, rate: float, updates: int, work: Work) -> ImageRun:
+def run_of(method: ImageMethod, rate: float, updates: int, work: Work) -> ImageRun:
     """The settings of one run."""
     protocol, variant = work.protocol.equal_time, work.protocol.images.main
-    return ImageRun(protocol.data, method, variant.units, variant.centered, rate, protocol.epochs, updates=updates)
+    units, centered, epochs = variant.units, variant.centered, protocol.epochs
+    return ImageRun(protocol.data, method.name, units, centered, rate, epochs, method.minimum_ess, updates)
+
+
+def method_of(record: dict[str, Any]) -> ImageMethod:
+    """The method of a run that was recorded."""
+    return ImageRun.from_record(record["settings"]).image_method
 
 
 def known_costs(folder: Path, protocol: EqualTimeProtocol) -> dict[str, float]:
-    """What an update of each method costs, as far as it has been measured; the reference costs 1."""
-    return {protocol.reference: 1.0, **{record["method"]: record["cost"] for record in costs(folder).read()}}
+    """What an update of each method costs, by its label, as far as it has been measured; the reference costs 1."""
+    return {protocol.reference.label: 1.0, **{record["method"]: record["cost"] for record in costs(folder).read()}}
 
 
-def cost_of(method: str, work: Work, images: Images) -> float:
+def cost_of(method: ImageMethod, work: Work, images: Images) -> float:
     """Time of an update over that of the reference: from the records, or measured now and kept."""
     protocol = work.protocol.equal_time
     known = known_costs(work.large, protocol)
-    if method not in known:
-        new = [name for name in protocol.methods if name not in known]
-        compared = [run_of(name, protocol.rates[0], 1, work) for name in (protocol.reference, *new)]
+    if method.label not in known:
+        new = [other for other in protocol.methods if other.label not in known]
+        compared = [run_of(other, protocol.rates[0], 1, work) for other in (protocol.reference, *new)]
         ratios = cost_ratios(compared, work.protocol.images, images.train, protocol.timing)[1:]
         today = datetime.date.today().isoformat()
-        measured = {name: round(ratio, 3) for name, ratio in zip(new, ratios, strict=True)}
+        measured = {other.label: round(ratio, 3) for other, ratio in zip(new, ratios, strict=True)}
         costs(work.large).append(*({"method": name, "cost": cost, "date": today} for name, cost in measured.items()))
         known |= measured
-    return known[method]
+    return known[method.label]
 
 
-def run_one(method: str, rate: float, seed: int, work: Work, load: Load = load_images) -> dict[str, Any]:
+def run_one(method: ImageMethod, rate: float, seed: int, work: Work, load: Load = load_images) -> dict[str, Any]:
     """Trains one model for the time that all have, and evaluates it on the test images; keeps and returns its record.
 
     A rate at which training diverges has no figures.
@@ -103,7 +109,7 @@ def run(work: Work, deadline: float = float("inf"), load: Load = load_images) ->
     """
     protocol, records = work.protocol.equal_time, runs_done(work.large)
 
-    def piece(seed: int, rate: float, method: str) -> Piece:
+    def piece(seed: int, rate: float, method: ImageMethod) -> Piece:
         def done() -> bool:
             return any(_is_of(record, method, rate, seed) for record in records.read())
 
@@ -115,6 +121,5 @@ def run(work: Work, deadline: float = float("inf"), load: Load = load_images) ->
     return work_off(itertools.starmap(piece, every), deadline)
 
 
-def _is_of(record: dict[str, Any], method: str, rate: float, seed: int) -> bool:
-    settings = record["settings"]
-    return (settings["method"], settings["learning_rate"], record["seed"]) == (method, rate, seed)
+def _is_of(record: dict[str, Any], method: ImageMethod, rate: float, seed: int) -> bool:
+    return (method_of(record), record["settings"]["learning_rate"], record["seed"]) == (method, rate, seed)

@@ -51,7 +51,7 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "large": Stage("trainers.studies.images", "PCD and WPCD on four image sets (about 5 hours)"),
         "weights": Stage(
             "trainers.studies.weights",
-            "balanced weights and k = 0 on the small problems, 5 seeds each (about an hour)",
+            "balanced weights and k = 0 on the small problems, 5 seeds each (25 minutes)",
             side_by_side=True,
         ),
         "equal_time": Stage(
