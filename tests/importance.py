@@ -33,9 +33,9 @@ def ids(pair) -> str:
     return "-".join(name(unit) for unit in pair)
 
 
-def model(pair, **kwargs) -> tf_wcd.RBMLayer:
+def model(pair, strength=1.0, **kwargs) -> tf_wcd.RBMLayer:
     """A small model without any symmetry."""
-    stddev = 0.5 if "gaussian" in pair else 0.8  # real units answer strong weights with few, far states
+    stddev = strength * (0.5 if "gaussian" in pair else 0.8)  # real units answer strong weights with few, far states
     seeds = iter(range(5, 9))
     normal = lambda: keras.initializers.RandomNormal(stddev=stddev, seed=next(seeds))  # noqa: E731
     rbm = tf_wcd.RBMLayer(

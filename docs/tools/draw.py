@@ -1,4 +1,4 @@
-"""The pictures of the pages: ``python -m docs.tools.draw plots``, ``mixing`` and ``tensorboard``.
+"""The pictures of the pages: ``python -m docs.tools.draw plots``, ``mixing``, ``gradients`` and ``tensorboard``.
 
 The last one trains on MNIST and needs Chromium; each takes about a minute on 2 cores.
 """
@@ -65,6 +65,25 @@ def draw_mixing() -> None:
     image.imsave(IMAGES / "mixing.png", np.concatenate(rows))
 
 
+def draw_gradients() -> None:
+    """The errors of three phases' steps while a model of Bars and Stripes learns by one of them."""
+    states, _ = tf_wcd.datasets.load("BS09")
+    spins = 2 * states - 1
+    rbm = tf_wcd.RBMLayer(
+        27,
+        visible_type="spin",
+        hidden_type="spin",
+        negative_phase="bcd",
+        kernel_initializer=keras.initializers.RandomNormal(stddev=0.1, seed=0),
+        seed=0,
+    )
+    rbm.compile(keras.optimizers.SGD(0.01, momentum=0.9))
+    errors = tf_wcd.callbacks.GradientError(spins, ["cd", "wcd", "bcd"], repetitions=1000)
+    rbm.fit(spins, batch_size=14, steps_per_epoch=100, epochs=12, callbacks=[errors], verbose=0)
+    title = "gradient_errors: Bars and Stripes 3 x 3, 27 hidden spins, trained by BCD_1, epochs of 100 updates"
+    plots.gradient_errors(errors.history, title).savefig(IMAGES / "gradient_errors.png")
+
+
 def draw_tensorboard() -> None:
     """TensorBoard in a browser, after a short training on MNIST."""
     (x, _), (test, _) = tf_wcd.datasets.load("mnist", binarize="stochastic", seed=0)
@@ -113,4 +132,6 @@ def wait_for(address: str, seconds: float = 60.0) -> None:
 
 
 if __name__ == "__main__":
-    {"plots": draw_plots, "mixing": draw_mixing, "tensorboard": draw_tensorboard}[sys.argv[1]]()
+    {"plots": draw_plots, "mixing": draw_mixing, "gradients": draw_gradients, "tensorboard": draw_tensorboard}[
+        sys.argv[1]
+    ]()
