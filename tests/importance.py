@@ -18,10 +18,21 @@ from tf_wcd.enumeration import smaller_side
 from tf_wcd.random import key_of
 from tf_wcd.training.step import phases_of
 
-WIDTHS = {"bernoulli": (3, 2), "spin": (3, 2), "gaussian": (2, 2), "potts": (6, 3), "mixed": (4, 4)}
-MIXED = tf_wcd.units.Mixed([("spin", 1), (tf_wcd.units.Potts(3), 3)])
-UNITS = ("bernoulli", "spin", tf_wcd.units.Potts(3), "gaussian", MIXED)
-PAIRS = [(v, h) for v in UNITS for h in UNITS if not v == h == "gaussian"]
+WIDTHS = {"potts": (6, 3), "mixed": (4, 4), "gaussian": (2, 2), "relu": (2, 2), "drelu": (2, 2)}  # (3, 2) for others
+REAL = ("gaussian", "relu", "drelu")
+POTTS, BINOMIAL = tf_wcd.units.Potts(3), tf_wcd.units.Binomial(3)
+MIXED = tf_wcd.units.Mixed([("spin", 1), (POTTS, 3)])
+UNITS = ("bernoulli", "spin", POTTS, "gaussian", MIXED)
+PAIRS = [
+    *((v, h) for v in UNITS for h in UNITS if not v == h == "gaussian"),
+    (BINOMIAL, "relu"),
+    ("drelu", BINOMIAL),
+    ("relu", "spin"),
+    (BINOMIAL, BINOMIAL),
+    ("spin", "drelu"),
+    (POTTS, "relu"),
+    ("gaussian", BINOMIAL),
+]
 WEIGHTS = np.array([0.3, 1.2, 0.7], "float32")
 
 
@@ -35,14 +46,16 @@ def ids(pair) -> str:
 
 def model(pair, strength=1.0, **kwargs) -> tf_wcd.RBMLayer:
     """A small model without any symmetry."""
-    stddev = strength * (0.5 if "gaussian" in pair else 0.8)  # real units answer strong weights with few, far states
+    stddev = strength * (
+        0.5 if set(map(name, pair)) & {*REAL, "binomial"} else 0.8
+    )  # real units answer strong weights with few, far states
     seeds = iter(range(5, 9))
     normal = lambda: keras.initializers.RandomNormal(stddev=stddev, seed=next(seeds))  # noqa: E731
     rbm = tf_wcd.RBMLayer(
-        WIDTHS[name(pair[1])][1], *pair, kernel_initializer=normal(), visible_bias_initializer=normal(),
+        WIDTHS.get(name(pair[1]), (3, 2))[1], *pair, kernel_initializer=normal(), visible_bias_initializer=normal(),
         hidden_bias_initializer=normal(), **kwargs,
     )  # fmt: skip
-    rbm.build((None, WIDTHS[name(pair[0])][0]))
+    rbm.build((None, WIDTHS.get(name(pair[0]), (3, 2))[0]))
     return rbm
 
 
@@ -50,7 +63,8 @@ def examples(rbm) -> np.ndarray:
     """Three examples of unequal kinds."""
     if rbm.visible_unit.finite:
         return rbm.visible_unit.states_at(tf.constant([1, 0, 4]), rbm.num_visible).numpy()
-    return np.array([[0.4, -1.0], [1.2, 0.5], [-0.3, 0.8]], "float32")
+    values = np.array([[0.4, -1.0], [1.2, 0.5], [-0.3, 0.8]], "float32")
+    return np.maximum(values, rbm.visible_unit.data_range[0])
 
 
 def moments(machine, visible, hidden) -> tf.Tensor:

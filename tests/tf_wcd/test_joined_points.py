@@ -22,7 +22,14 @@ from tf_wcd.negative_phases.weights import BalancedWeights, DataWeights, ModelWe
 from tf_wcd.training.step import phases_of
 
 KEY = tf.constant([3, 4], tf.uint32)
-KINDS = {"bernoulli": 5, "spin": 4, tf_wcd.units.Potts(3): 6, importance.MIXED: 4, tf_wcd.units.Labelled("spin", 3): 5}
+KINDS = {
+    "bernoulli": 5,
+    "spin": 4,
+    tf_wcd.units.Potts(3): 6,
+    importance.MIXED: 4,
+    tf_wcd.units.Labelled("spin", 3): 5,
+    importance.BINOMIAL: 2,
+}
 VISIBLE = BalancedWeights("visible")
 FINITE_PAIRS = [
     ("bernoulli", "bernoulli"),
@@ -30,6 +37,7 @@ FINITE_PAIRS = [
     (tf_wcd.units.Potts(3), "spin"),
     (importance.MIXED, "bernoulli"),
     ("bernoulli", "gaussian"),
+    (importance.BINOMIAL, "relu"),
 ]
 SOURCES = {
     "reconstructions, neighbours and random states": Joined(
