@@ -85,7 +85,9 @@ def equal_time_figure(folder: Path, protocol: EqualTimeProtocol) -> Any:
             range(len(protocol.methods)), [m.label.replace(", ", "\n") for m in protocol.methods], fontsize=7
         )
         axes.set_title(f"rate {rate:g}")
+        axes.use_sticky_edges = False  # or bars would take the margins away
         axes.margins(y=0.15)
+        axes.set_xlim(-0.6, len(protocol.methods) - 0.4)
         axes.grid(axis="y", alpha=0.3)
     all_axes[0].set_ylabel("log-likelihood of the test images, nats")
     figure.suptitle(f"{protocol.data}: all methods for the same time; bars between reverse AIS and AIS, a dot a seed")

@@ -140,7 +140,8 @@ def equal_time_section(folder: Path, protocol: EqualTimeProtocol) -> list[str]:
         f"{protocol.data}, 0/1 units, centred gradient, the time of {protocol.epochs} epochs of "
         f"{protocol.reference.label}_1 for each; *cost* is the time of an update over that of CD_1. Log-likelihood of "
         "the test images in nats, mean over seeds: AIS (too high on average), reverse AIS (too low on average, if its "
-        "chains start from samples of the model), and the middle of the two with the standard deviation over seeds.\n",
+        "chains start from samples of the model: where it is the higher one they did not), and the middle of the two "
+        "with the standard deviation over seeds.\n",
         "| rate | method | cost | updates | AIS | reverse AIS | middle | seeds | ESS |",
         "|---" * 9 + "|",
     ]
@@ -150,10 +151,10 @@ def equal_time_section(folder: Path, protocol: EqualTimeProtocol) -> list[str]:
             lines.append(f"| {rate:g} | {label} | {known.get(label, '')} | not run, or diverged | | | | | |")
             continue
         updates = next(r["settings"]["updates"] for r in records if method_of(r) == method)
-        deviation = np.std(found.values, ddof=1) if len(found.values) > 1 else np.nan
+        deviation = f" ({np.std(found.values, ddof=1):.2f})" if len(found.values) > 1 else ""
         lines.append(
             f"| {rate:g} | {label} | {known[label]:.2f} | {updates} | {found.high:.2f} | {found.low:.2f} | "
-            f"{found.mean:.2f} ({deviation:.2f}) | {len(found.values)} | {found.ess:.2f} |"
+            f"{found.mean:.2f}{deviation} | {len(found.values)} | {found.ess:.2f} |"
         )
     return [*lines, "", *_comparisons(records, protocol), ""]
 
