@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from matplotlib import image
 
 from tests.mnist import with_mnist
@@ -17,6 +18,7 @@ def test_it_is_short():
     assert len(EXAMPLE.read_text().splitlines()) < 60
 
 
+@pytest.mark.slow
 def test_it_runs(tmp_path):
     command = [sys.executable, str(EXAMPLE), "--images=500", "--epochs=1", "--out=digits.png"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=with_mnist())

@@ -50,7 +50,11 @@ def check(tmp_path, cases, moments):
         assert_same(tmp_path / "whole", tmp_path / "killed", case)
 
 
-@pytest.mark.parametrize("moment", [("compiled", 5, 0.004), ("stack", 9, 0.008)], ids=lambda moment: moment[0])
+@pytest.mark.parametrize(
+    "moment",
+    [("compiled", 5, 0.004), pytest.param(("stack", 9, 0.008), marks=pytest.mark.slow)],
+    ids=lambda moment: moment[0],
+)
 def test_a_kill(tmp_path, moment):
     """In the middle of a compiled run, and in the middle of the second layer of a stack."""
     check(tmp_path, [moment[0]], [moment])

@@ -10,6 +10,7 @@ from trainers.studies import generalisation
 from trainers.studies.work import Work
 
 
+@pytest.mark.slow
 def test_generalisation_measures_the_whole_target(tmp_path):
     work = Work(tmp_path, protocol=SHORT, verbose=False)
     records = generalisation.run_one("Mult3G", paper.METHODS["WCD_1"], 0.2, work)

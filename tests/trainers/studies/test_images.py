@@ -39,6 +39,7 @@ def letters():
     return Images(draw(300), draw(100), draw(100))
 
 
+@pytest.mark.slow
 def test_image_runs_are_chosen_trained_and_evaluated(tmp_path, letters):
     work = Work(tmp_path, protocol=PAPER._replace(images=SMALL), verbose=False)
     folder = tmp_path / "large"

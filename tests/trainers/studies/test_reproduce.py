@@ -63,6 +63,7 @@ def test_jobs_take_a_protocol_that_has_a_name(tmp_path):
         reproduce.run(["best"], Work(tmp_path, protocol=mine), jobs=2)
 
 
+@pytest.mark.slow
 def test_killed_reproduction_goes_on(tmp_path):
     """A real process, killed in the middle, and started again."""
     command = [sys.executable, "-m", "trainers.cli", "reproduce", "--stage=best", "--problems=BS09", "--jobs=1"]
