@@ -178,7 +178,7 @@ def own_draws(strategy, folder):
 def observed(strategy, folder):
     """Chains that move, are resampled and watched: the weights of all replicas, and log Z there and on one device."""
     with strategy.scope():
-        rbm = layer(lambda: JPCD(chains=20, observers=200, resample_below=0.9), {}, lambda: sgd(0.3), run_eagerly=True)
+        rbm = layer(lambda: JPCD(chains=20, observers=200, resample_below=0.99), {}, lambda: sgd(0.3), run_eagerly=True)
     history = rbm.fit(data({}), batch_size=8, epochs=3, verbose=0).history
     online = tf_wcd.evaluation.online_log_partition(rbm)
     rbm.save(f"{folder}/observed.keras")

@@ -170,7 +170,7 @@ def pooled(log_partitions: tf.Tensor) -> LogPartition:
 
     >>> estimate, error = pooled(tf.constant([1.0, 1.2, 0.9, 1.1]))
     >>> round(float(estimate), 3), round(float(error), 3)
-    (1.056, 0.064)
+    (1.056, 0.065)
     """
     count = log_partitions.shape[-1]
     estimate = tf.reduce_logsumexp(log_partitions, axis=-1) - tf.math.log(tf.cast(count, log_partitions.dtype))

@@ -126,7 +126,7 @@ def log_mixture(unit: Unit, states: tf.Tensor, fields: tf.Tensor) -> tf.Tensor:
     Returns:
         ``[..., N]``.
     """
-    count = tf.cast(tf.shape(fields)[-2] * replicas.count(), fields.dtype)
+    count = replicas.total(tf.cast(tf.shape(fields)[-2], fields.dtype))
     return log_sum_of_overlaps(states, fields, unit.total_cumulant(fields)) - tf.math.log(count)
 
 
