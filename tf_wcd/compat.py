@@ -83,6 +83,20 @@ def clipped(optimizer: keras.optimizers.Optimizer, gradients: Sequence[tf.Tensor
     return list(optimizer._clip_gradients(list(gradients)))
 
 
+def excludes_from_decay(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether an optimizer leaves some variables out of its weight decay.
+
+    Example:
+
+    >>> optimizer = keras.optimizers.SGD(weight_decay=0.1)
+    >>> optimizer.exclude_from_weight_decay(var_names=["bias"])
+    >>> excludes_from_decay(optimizer)
+    True
+    """
+    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_names")
+    return any(getattr(optimizer, name, None) for name in names)
+
+
 # Variables and weights
 
 
@@ -137,6 +151,25 @@ def without_retracing_warning(function: Function) -> Function:
     """
     function._omit_frequent_tracing_warning = True  # type: ignore[attr-defined]
     return function
+
+
+def captured_variables(arguments: Sequence[tf.Variable]) -> list[str]:
+    """Names of the variables that the `tf.function` which is being traced holds, beside its arguments.
+
+    Example:
+
+    >>> held, passed = tf.Variable(1.0), tf.Variable(2.0)
+    >>> @tf.function
+    ... def product(variable):
+    ...     result = variable * held
+    ...     print(len(captured_variables([variable])))
+    ...     return result
+    >>> _ = product(passed)
+    1
+    """
+    known = {id(variable.handle) for variable in arguments}
+    captures = tf.compat.v1.get_default_graph().captures
+    return [inner.name for outer, inner in captures if outer.dtype == tf.resource and id(outer) not in known]
 
 
 def runs_in_several_processes(strategy: tf.distribute.Strategy) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,33 +11,36 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_seed, is_integer
+from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.composition import start
+from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling import run_chains
 from tf_wcd.sampling.annealing import check_temperatures
 from tf_wcd.sampling.exchange import Ladder, run_ladder
 from tf_wcd.sampling.starts import start_of_chains
 from tf_wcd.training.contrastive import ContrastiveModel
-from tf_wcd.xla import compiled
 
 
-def _gibbs_sampler(rbm: RBMLayer) -> Any:
-    def run(visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-        return run_chains(rbm.machine(), visible, held, steps, batch_source(key)).visible
-
-    return compiled(run)
-
-
-def _exchange_sampler(rbm: RBMLayer) -> Any:
-    def run(
-        visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor, bias: tf.Tensor, betas: tf.Tensor
-    ) -> tf.Tensor:
-        return run_ladder(Ladder(rbm.machine(), bias, betas), visible, held, steps, batch_source(key))
-
-    return compiled(run)
+def _by_gibbs(
+    machine: Machine, visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor
+) -> tf.Tensor:
+    return run_chains(machine, visible, held, steps, batch_source(key)).visible
 
 
-SAMPLERS = {"gibbs": _gibbs_sampler, "pt": _exchange_sampler}  # each makes the compiled sampler of a layer
+def _by_exchange(
+    machine: Machine,
+    visible: tf.Tensor,
+    held: tf.Tensor | None,
+    steps: tf.Tensor,
+    key: tf.Tensor,
+    bias: tf.Tensor,
+    betas: tf.Tensor,
+) -> tf.Tensor:
+    return run_ladder(Ladder(machine, bias, betas), visible, held, steps, batch_source(key))
+
+
+SAMPLERS: dict[str, Callable[..., tf.Tensor]] = {"gibbs": _by_gibbs, "pt": _by_exchange}
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -145,12 +149,10 @@ class RBMLayer(ContrastiveModel):
         visible, held, steps = start_of_chains(
             self.machine(), num_samples, gibbs_steps, initial, clamp, batch_source(key)
         )
-        if method not in self._untracked.samplers:
-            self._untracked.samplers[method] = SAMPLERS[method](self)
         more = (
             [self._base_bias(), tf.constant(check_temperatures(temperatures), visible.dtype)] if method == "pt" else []
         )
-        return self._untracked.samplers[method](visible, held, steps, key, *more)
+        return call_compiled(SAMPLERS[method], self, visible, held, steps, key, *more, jit_compile=None)
 
     def _samples_of_phase(self, rows: Any, steps: Any, initial: Any, clamp: Any, seed: int | None) -> tf.Tensor:
         """Samples from the chains of the negative phase, where it has some that go on by themselves."""

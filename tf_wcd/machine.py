@@ -135,14 +135,28 @@ class Machine:
         """E[x | E[h]] for hidden units in a field."""
         return self.visible.mean(self.visible_field(self.hidden.mean(hidden_field)))
 
-    def energy(self, visible: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
-        """Energy of each pair of rows."""
-        interaction = tf.reduce_sum(self.product(visible, self.kernel) * hidden, axis=-1)
-        return (
-            self._side_energy(visible, self.visible, self.visible_bias)
-            + self._side_energy(hidden, self.hidden, self.hidden_bias)
-            - interaction
-        )
+    def energy(
+        self,
+        visible: tf.Tensor,
+        hidden: tf.Tensor,
+        visible_field: tf.Tensor | None = None,
+        hidden_field: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Energy of each pair of rows. Pass the field of either side where it is at hand already."""
+        if visible_field is not None:
+            (states, unit, field), (others, other, bias) = (
+                (visible, self.visible, visible_field),
+                (hidden, self.hidden, self.hidden_bias),
+            )
+        else:
+            field = self.hidden_field(visible) if hidden_field is None else hidden_field
+            (states, unit), (others, other, bias) = (
+                (hidden, self.hidden),
+                (visible, self.visible, self.visible_bias),
+            )
+        energy = self._side_energy(others, other, bias) - tf.reduce_sum(field * states, axis=-1)
+        base = unit.total_base_energy(states)
+        return energy if base is None else energy + base
 
     def free_energy(self, visible: tf.Tensor, hidden_field: tf.Tensor | None = None) -> tf.Tensor:
         """F(x) = -log sum_h exp(-Energy(x, h)). Pass ``hidden_field`` where it is at hand already."""

@@ -19,9 +19,14 @@ SMALL_LOOP_BYTES = 300_000
 BY_DEFAULT = os.environ.get("TF_WCD_XLA", "1") != "0"
 
 
+def by_default(jit_compile: bool | None) -> bool:
+    """Whether to compile with XLA; ``None`` for the default."""
+    return BY_DEFAULT if jit_compile is None else jit_compile
+
+
 def compiled(function: Callable[..., Any], jit_compile: bool | None = None, **options: Any) -> Any:
-    """`tf.function` of a function that each model makes for itself; with XLA by default."""
-    jit = BY_DEFAULT if jit_compile is None else jit_compile
+    """`tf.function` of a function without warnings that it is traced anew; with XLA by default."""
+    jit = by_default(jit_compile)
     if jit:
         allow_small_loops()
     made = tf.function(function, jit_compile=jit, autograph=False, **options)

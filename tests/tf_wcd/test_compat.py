@@ -307,3 +307,34 @@ def test_a_strategy_of_two_processes():
         for worker in workers:
             worker.kill()
             worker.wait()
+
+
+def test_variables_that_are_passed_are_not_held():
+    """A function traced with one variable runs with another that is passed later, also inside of loops."""
+    one, other, held = tf.Variable(1.0), tf.Variable(10.0), tf.Variable(100.0)
+    found = []
+
+    @tf.function(autograph=False)
+    def add(variables, inner):
+        def body(i):
+            one.assign_add(held if inner else 1.0)  # not the argument: the function reads it from around
+            return [i + 1]
+
+        tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
+        found.append(compat.captured_variables(variables))
+
+    add([one], inner=False)
+    add([other], inner=False)
+    assert (float(one), float(other)) == (4.0, 13.0)
+    add([one], inner=True)
+    assert [len(names) for names in found] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", [keras.optimizers.SGD, keras.optimizers.AdamW])
+def test_what_is_left_out_of_the_decay_is_seen(kind):
+    variables = keras.Variable([1.0], name="kernel"), keras.Variable([1.0], name="bias")
+    for left_out in ({"var_names": ["bias"]}, {"var_list": [variables[1]]}):
+        optimizer = kind(weight_decay=0.1)
+        assert not compat.excludes_from_decay(optimizer)
+        optimizer.exclude_from_weight_decay(**left_out)
+        assert compat.excludes_from_decay(optimizer)

@@ -37,8 +37,7 @@ class Generated(NamedTuple):
 
 
 def generate(
-    top: Machine,
-    below: Sequence[Machine],
+    machines: Sequence[Machine],
     visible: tf.Tensor,
     held: tf.Tensor | None,
     steps: tf.Tensor,
@@ -47,13 +46,13 @@ def generate(
     """Gibbs sampling in the top RBM from the given states, and one pass down.
 
     Args:
-        top: the top machine.
-        below: the generative machines below it, from the bottom.
+        machines: the generative machines from the bottom, and the top one last.
         visible: ``[rows, n]`` states of the top machine's visible units, labels included.
         held: ``[rows, n]``, true where they stay as they are; ``None`` if all move.
         steps: Gibbs steps.
         key: uint32 [2].
     """
+    *below, top = machines
     chains = run_chains(top, visible, held, steps, batch_source(subkey(key, _TOP)))
     width = top.num_visible - top.visible.classes
     if not below:

@@ -13,8 +13,8 @@ from tf_wcd import data_checks
 from tf_wcd.dbn import networks, pretraining
 from tf_wcd.dbn.generation import generate, start_of_top
 from tf_wcd.dbn.stack import Stack
+from tf_wcd.programs import call_compiled_stack
 from tf_wcd.sampling.passes import label_log_weights, pass_up, reconstruction, top_hidden_mean
-from tf_wcd.xla import compiled
 
 ROWS_AT_A_TIME = 1000
 
@@ -189,11 +189,14 @@ class DBN(Stack):
         self.require_built()
         key = self.top.sampling_key(seed)
         start = start_of_top(self, num_samples, gibbs_steps, labels, initial, key)
-        if self._untracked.sample is None:
-            self._untracked.sample = compiled(
-                lambda *chains: generate(self.top.machine(), self.generative_machines(), *chains)
-            )
-        drawn = self._untracked.sample(*start, key)
+        drawn = call_compiled_stack(
+            generate,
+            [*self.rbms[:-1], self.top],
+            [*self.generative_machines(), self.top.machine()],
+            *start,
+            key,
+            jit_compile=None,
+        )
         return drawn.expected if probabilities else drawn.visible
 
     def label_log_prob(self, x: Any) -> tf.Tensor:

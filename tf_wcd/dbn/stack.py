@@ -103,7 +103,7 @@ class Stack(TrainingModel):
             self.generative.build([tuple(rbm.kernel.shape) for rbm in self.rbms[:-1]])
             for kernel, rbm in zip(self.generative.kernels, self.rbms[:-1], strict=True):
                 kernel.assign(rbm.kernel)
-            self.test_function = self._untracked.sample = None  # what was compiled reads the kernels of the RBMs
+            self.test_function = None  # what was compiled reads the kernels of the RBMs
 
     def generative_machines(self) -> list[Machine]:
         """The layers below the top one as they predict the layer below: with the generative weights."""

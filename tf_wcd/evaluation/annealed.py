@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
-from tf_wcd.evaluation.compiled import call_compiled
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
 from tf_wcd.machine import Machine
+from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible, run_chains
 from tf_wcd.sampling.annealing import anneal, base_log_partition, check_temperatures, sample_base

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tf_wcd.enumeration import MAX_LISTED_UNITS, Side, smaller_side
-from tf_wcd.evaluation.compiled import call_compiled, machine_with, parameters_of
 from tf_wcd.evaluation.exact import log_partition_of, machine_of
 from tf_wcd.machine import Machine
+from tf_wcd.programs import call_compiled, machine_with, parameters_of
 from tf_wcd.training.gradient import Gradient, Offsets, at_offsets
 
 if TYPE_CHECKING:

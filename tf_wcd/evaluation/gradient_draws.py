@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.enumeration import smaller_side
-from tf_wcd.evaluation.compiled import machine_with, parameters_of
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase, State
 from tf_wcd.negative_phases.composition import start as first_state
+from tf_wcd.programs import machine_with, parameters_of
 from tf_wcd.random import batch_source, subkey, uniform
 from tf_wcd.sampling import exact_sampler, gibbs_from_visible
 from tf_wcd.sampling.exact import choose

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
-from tf_wcd.evaluation.compiled import call_compiled
 from tf_wcd.evaluation.conditionals import sum_over_units, unit_log_prob
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.machine import Machine
+from tf_wcd.programs import call_compiled
 from tf_wcd.random import key_of, uniform
 from tf_wcd.shapes import static_shape
 

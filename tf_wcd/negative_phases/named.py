@@ -120,6 +120,8 @@ class JPCD(_Pair):
         observers: number of observers, rounded up to whole groups; ``None`` for as many as there are chains, and at
             least 100. Each costs as much as a chain; with 0 there is no running log Z.
         resample_below: effective sample size, as a fraction of the chains, below which they are resampled.
+        minimum_ess: effective sample size, as a fraction of the chains, that the weights are kept at in another way:
+            by forgetting part of them. Where ``resamplings`` grows at every few updates, 0.5 serves better.
 
     Example:
 
@@ -138,9 +140,10 @@ class JPCD(_Pair):
         chains: int | None = None,
         observers: int | None = None,
         resample_below: float = 0.5,
+        minimum_ess: float = 0.0,
     ) -> None:
         source = AnnealedChains(gibbs_steps, chains)
-        super().__init__(source, JarzynskiWeights(resample_below, observers, source.gibbs_steps))
+        super().__init__(source, JarzynskiWeights(resample_below, observers, source.gibbs_steps, minimum_ess))
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")

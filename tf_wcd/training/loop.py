@@ -13,8 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.xla import compiled
-
 SECONDS_PER_CALL = 0.5
 
 
@@ -31,29 +29,29 @@ class Updating(Protocol):
         """Puts the measures of an update into the metrics, and returns the logs."""
 
 
-def update_loop(model: Updating, fetch: Callable[..., Any], eager: bool, jit_compile: bool | None) -> Any:
-    """The loop over the updates of a block: ``run(block, start, stop)`` returns the logs.
+def run_updates(
+    model: Updating, fetch: Callable[..., Any], block: Any, start: tf.Tensor, stop: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """The updates ``start .. stop - 1`` of a block; returns the logs.
 
     Args:
         model: what learns.
         fetch: ``fetch(block, i)``, see `tf_wcd.training.inputs.base.Blocks`.
-        eager: run it in Python.
-        jit_compile: compile it with XLA; ``None`` for the default.
+        block: the data of several updates.
+        start: number of the first update in the block.
+        stop: number behind the last one.
     """
 
-    def run(block: Any, start: tf.Tensor, stop: tf.Tensor) -> dict[str, tf.Tensor]:
-        def body(i: tf.Tensor) -> list[tf.Tensor]:
-            model.apply_update(model.next_update(*fetch(block, i)))
-            return [i + 1]
+    def body(i: tf.Tensor) -> list[tf.Tensor]:
+        model.apply_update(model.next_update(*fetch(block, i)))
+        return [i + 1]
 
-        # Measures are taken at the last update only: the others do no work for them.
-        (last,) = tf.while_loop(lambda i: i < stop - 1, body, [start], parallel_iterations=1)
-        update = model.next_update(*fetch(block, last))
-        logs = model.record(update)
-        model.apply_update(update)
-        return logs
-
-    return run if eager else compiled(run, jit_compile, reduce_retracing=True)
+    # Measures are taken at the last update only: the others do no work for them.
+    (last,) = tf.while_loop(lambda i: i < stop - 1, body, [start], parallel_iterations=1)
+    update = model.next_update(*fetch(block, last))
+    logs = model.record(update)
+    model.apply_update(update)
+    return logs
 
 
 def automatic_updates_per_call(updates_per_epoch: int | None, flops_per_update: float) -> int:

@@ -6,6 +6,7 @@ in one compiled call, the guard against divergence, exact resume.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import keras
@@ -19,8 +20,9 @@ from tf_wcd.training.collapse import CollapseWarning
 from tf_wcd.training.guard import DivergenceGuard
 from tf_wcd.training.inputs import ArrayInput, Input
 from tf_wcd.training.inputs.arrays import ResidentData
-from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, update_loop
+from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, run_updates
 from tf_wcd.training.resume import FirstUpdate, save_weights_atomically, with_ours
+from tf_wcd.training.sharing import Programs
 from tf_wcd.training.updating import UpdatingModel
 
 
@@ -61,7 +63,7 @@ class TrainingModel(UpdatingModel):
             else jit_compile
         )
         super().compile(optimizer=optimizer, run_eagerly=run_eagerly, jit_compile=jit)
-        self._untracked.loops = {}
+        self._untracked.programs = Programs()
         self._untracked.compile_arguments = {
             "optimizer": self.optimizer,
             "steps_per_execution": steps_per_execution,
@@ -161,7 +163,8 @@ class TrainingModel(UpdatingModel):
         try:
             blocks = feed.blocks
             if blocks is not None:
-                run = self._loop(blocks.kind, blocks.fetch)
+                update = functools.partial(run_updates, self, blocks.fetch)
+                run = self._untracked.programs.bound(self, ("fit", blocks.kind), update, blocks.variables)
                 self._untracked.runner = BlockRunner(run, blocks.updates_per_call, feed.steps_per_epoch, blocks.start)
                 self.steps_per_execution = blocks.updates_per_call
             with inputs.readable_errors():
@@ -285,9 +288,3 @@ class TrainingModel(UpdatingModel):
         with self.distribute_strategy.scope():
             self.build_training(batch_size)
             self.build_optimizer()
-
-    def _loop(self, kind: Any, fetch: Any) -> Any:
-        loops = self._untracked.loops
-        if kind not in loops:
-            loops[kind] = update_loop(self, fetch, self.run_eagerly, self.jit_compile)
-        return loops[kind]

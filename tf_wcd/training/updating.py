@@ -16,6 +16,7 @@ from tf_wcd.training.inputs import DataSpec, Input
 from tf_wcd.training.inputs.arrays import ResidentData
 from tf_wcd.training.loop import BlockRunner
 from tf_wcd.training.resume import FirstUpdate
+from tf_wcd.training.sharing import Programs
 
 MEASURES = ("loss", "reconstruction_error", "ess")
 _EVALUATION = 0x5EED  # the purpose of the key of evaluations: training never uses it
@@ -25,9 +26,7 @@ class Untracked:
     """What belongs to a model but is never saved or exported: compiled functions, data of the present training."""
 
     def __init__(self) -> None:
-        self.loops: dict[Any, Any] = {}
-        self.sample: Any = None
-        self.samplers: dict[str, Any] = {}
+        self.programs = Programs()
         self.mixing: Any = None  # what was found of the chains, and the parameters that it was found for
         self.resident: dict[int, ResidentData] = {}
         self.runner: BlockRunner | None = None
@@ -59,6 +58,7 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
         self._measures = [keras.metrics.Mean(name=name) for name in MEASURES]
         self._untracked = Untracked()
         self.train_function: Any = None
+        self.test_function: Any = None
 
     # What a model declares
 
@@ -180,8 +180,14 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
         self.train_function = train_function
 
     def make_test_function(self, force: bool = False) -> Any:
-        """Compiles `test_step` again where it would do otherwise now: once there are chains, it reads them."""
-        state = self.has_phase_state()
-        present = state, None if state else self.evaluation_rows
-        super().make_test_function(force or present != self._untracked.tested_with)
-        self._untracked.tested_with = present
+        """The steps of `evaluate`. They change once there are chains, which they then read."""
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            state = self.has_phase_state()
+            present = state, None if state else self.evaluation_rows
+            super().make_test_function(force or present != self._untracked.tested_with)
+            self._untracked.tested_with = present
+            return self.test_function
+        purpose = "evaluate", None if self.has_phase_state() else self.evaluation_rows
+        step = self._untracked.programs.bound(self, purpose, self.test_step)
+        self.test_function = lambda iterator: step(next(iterator))
+        return self.test_function

@@ -96,17 +96,17 @@ class ImageMethod:
 
     Attributes:
         name: of the negative phase, in capitals: "PCD", "WPCD" and so on.
-        minimum_ess: with WCD, BCD and WPCD, the part of the points that tempered weights keep effective; 0 for plain
-            weights.
+        minimum_ess: with WCD, BCD, WPCD and JPCD, the part of the points that tempered weights keep effective; 0 for
+            plain weights.
     """
 
     name: str
     minimum_ess: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.minimum_ess and self.name not in ("WCD", "BCD", "WPCD"):
+        if self.minimum_ess and self.name not in ("WCD", "BCD", "WPCD", "JPCD"):
             raise ValueError(
-                "`--minimum_ess` tempers the weights of --method=WPCD, as of WCD and BCD; other methods have none. "
+                "`--minimum_ess` tempers the weights of WPCD, as of WCD, BCD and JPCD; other methods have none. "
                 f"Received: --method={self.name} --minimum_ess={self.minimum_ess:g}"
             )
 

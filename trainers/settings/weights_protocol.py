@@ -122,9 +122,11 @@ class EqualTimeProtocol(NamedTuple):
         ImageMethod("CD"),
         ImageMethod("WCD"),
         ImageMethod("BCD"),
+        ImageMethod("BCD", minimum_ess=0.5),
         ImageMethod("PCD"),
         ImageMethod("WPCD"),
         ImageMethod("JPCD"),
+        ImageMethod("JPCD", minimum_ess=0.5),
     )
     epochs: int = 20
     rates: tuple[float, ...] = (0.03, 0.1, 0.3)

@@ -62,21 +62,8 @@ class AnnealedChains(PersistentChains):
     """Persistent chains that start as samples of the model, for weights that follow it from there.
 
     They are carried to the initial parameters from independent units, with as many temperatures as the kernel asks
-    for; see `tf_wcd.sampling.population.annealed_population`. A chain keeps its visible state alone. Where the rule of
-    the weights has drawn hidden states (``hidden`` in the state) they are used; otherwise they are drawn.
+    for; see `tf_wcd.sampling.population.annealed_population`.
     """
 
     def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
-        return {"visible": annealed_samples(machine, self.chains or batch_size, key)}
-
-    def state_at(self, machine: Machine, visible: tf.Tensor, state: State, key: tf.Tensor) -> State:
-        return {**state, "visible": visible}
-
-    def points(self, machine: Machine, batch: Batch, state: State, key: tf.Tensor) -> tuple[Points, State]:
-        source = batch_source(key)
-        hidden = state.get("hidden")
-        if hidden is None:
-            hidden = machine.sample_hidden(machine.hidden_field(state["visible"]), source, draw=0)
-        visible = gibbs_from_hidden(machine, hidden, self.gibbs_steps, source).visible
-        kept = {name: value for name, value in state.items() if name != "hidden"}
-        return Points(visible, batch.hidden_field_beside(visible)), {**kept, "visible": visible}
+        return self.state_at(machine, annealed_samples(machine, self.chains or batch_size, key), {}, key)

@@ -11,27 +11,33 @@ from tf_wcd import replicas
 from tf_wcd.arguments import check_integer
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases.base import Batch, Points, State, Weights
-from tf_wcd.negative_phases.weights.log_weights import effective_sample_size
+from tf_wcd.negative_phases.weights.log_weights import (
+    check_minimum_ess,
+    effective_sample_size,
+    tempered_log_weights,
+)
 from tf_wcd.negative_phases.weights.observers import Observers
 from tf_wcd.negative_phases.weights.resampling import resampled_where
-from tf_wcd.random import batch_source, subkey, uniform
+from tf_wcd.random import subkey, uniform
 from tf_wcd.sampling.population import LogPartition
 
 # Purposes of random numbers, each with another key.
 _RESAMPLING, _OBSERVERS = range(2)
+_NUMBER = "resampling_number"  # in the state while an update is computed, and not between updates
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
 class JarzynskiWeights(Weights):
     """Weights that keep persistent chains samples of a model whose parameters change (Carbone et al. 2023).
 
-    When the parameters have changed, and before a chain moves, its log-weight grows by F_old(y) - F_new(y). If the
-    chains started as samples of the model, weighted means over them are those of the present model, up to their noise,
-    however fast it learns. When the effective sample size falls too low, the chains are resampled in proportion to
-    their weights.
+    When the parameters have changed, and before a chain moves, its log-weight grows by
+    Energy_old(y, h) - Energy_new(y, h), where h are the hidden states that the chain keeps. If the chains started as
+    samples of the model, weighted means over them are those of the present model, up to their noise, however fast it
+    learns. When the effective sample size falls too low, the chains are resampled in proportion to their weights.
 
-    The hidden states that the chains move through are drawn afresh at the new parameters, from the fields that the
-    new free energies need anyway.
+    The energies need no matrix product that the chains do not make: the old one has the field that h was drawn in, the
+    new one the field that the next y is drawn in. Free energies F(y) would vary less from chain to chain, but their
+    fields at the new parameters serve nothing else.
 
     Each update lowers the probability of the very chains that it was computed from, so their mean weight says too
     little of log Z. `Observers` are further chains that only watch: they never enter the gradient, and give a running
@@ -43,9 +49,18 @@ class JarzynskiWeights(Weights):
         observers: chains that only watch; ``None`` for as many as there are chains, and at least 100; 0 for none. They
             are rounded up to whole groups.
         gibbs_steps: steps that the observers advance at each update.
+        minimum_ess: effective sample size, as a fraction of the chains, that the weights of the gradient's chains are
+            kept at by a power (see `tempered_log_weights`); 0 for the plain weights. Where learning is fast it forgets
+            part of the weights in the place of chains: resampling at every few updates leaves copies of a few.
     """
 
-    def __init__(self, resample_below: float = 0.5, observers: int | None = None, gibbs_steps: int = 1) -> None:
+    def __init__(
+        self,
+        resample_below: float = 0.5,
+        observers: int | None = None,
+        gibbs_steps: int = 1,
+        minimum_ess: float = 0.0,
+    ) -> None:
         number = isinstance(resample_below, (int, float)) and not isinstance(resample_below, bool)
         if not number or not 0 <= resample_below <= 1:
             raise ValueError(
@@ -54,14 +69,18 @@ class JarzynskiWeights(Weights):
         self.resample_below = float(resample_below)
         self.observers = None if observers is None else check_integer("observers", observers, least=0)
         self.gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
+        self.minimum_ess = check_minimum_ess(minimum_ess)
         self._watching = Observers(self.gibbs_steps, self.resample_below)
 
     def initial_state(self, machine: Machine, state: State, key: tf.Tensor) -> State:
-        if "visible" not in state:
-            raise ValueError(f"Jarzynski's weights are those of persistent chains. Received: state {sorted(state)}")
-        energy = machine.free_energy(state["visible"])[..., None]
+        if not {"visible", "hidden"} <= state.keys():
+            raise ValueError(
+                "Jarzynski's weights are those of persistent chains, which keep visible and hidden states. "
+                f"Received: state {sorted(state)}"
+            )
+        energy = machine.energy(state["visible"], state["hidden"])[..., None]
         own = {
-            "free_energy": energy,
+            "energy": energy,
             "log_weights": tf.zeros_like(energy),
             "resamplings": tf.zeros(machine.members, energy.dtype),
         }
@@ -71,27 +90,30 @@ class JarzynskiWeights(Weights):
         return {**own, **self._watching.initial_state(machine, observers, subkey(key, _OBSERVERS))}
 
     def before(self, machine: Machine, state: State, key: tf.Tensor) -> State:
-        visible = state["visible"]
-        field = machine.hidden_field(visible)
-        change = state["free_energy"][..., 0] - machine.free_energy(visible, field)
+        field = machine.visible_field(state["hidden"])
+        change = state["energy"][..., 0] - machine.energy(state["visible"], state["hidden"], visible_field=field)
         log_weights = replicas.normalise(state["log_weights"][..., 0] + change)
-        count = visible.shape[-2] * replicas.count()
-        low = effective_sample_size(log_weights) < self.resample_below * count
+        if self.minimum_ess:
+            log_weights = tempered_log_weights(log_weights, self.minimum_ess)
         number = uniform(subkey(key, _RESAMPLING), 0, machine.members, log_weights.dtype)
-        chains = resampled_where(low, {"visible": visible, "field": field}, log_weights, number)
-        equal = -tf.math.log(tf.cast(count, log_weights.dtype))
-        state = {
-            **state,
-            "visible": chains["visible"],
-            "hidden": machine.sample_hidden(chains["field"], batch_source(key), draw=0),
-            "log_weights": tf.where(low[..., None], equal, log_weights)[..., None],
-            "resamplings": state["resamplings"] + tf.cast(low, log_weights.dtype),
-        }
+        state = {**state, "log_weights": log_weights[..., None], _NUMBER: number}
         return self._watching.before(machine, state, subkey(key, _OBSERVERS))
 
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
-        energy = machine.free_energy(points.visible, points.hidden_field)[..., None]
-        return state["log_weights"][..., 0], {**state, "free_energy": energy}
+        """The weights of this update; where too few chains count, they are resampled for the next."""
+        log_weights, number = state["log_weights"][..., 0], state[_NUMBER]
+        energy = machine.energy(points.visible, state["hidden"], hidden_field=points.hidden_field)
+        count = points.visible.shape[-2] * replicas.count()
+        low = effective_sample_size(log_weights) < self.resample_below * count
+        chains = {"visible": state["visible"], "hidden": state["hidden"], "energy": energy[..., None]}
+        equal = -tf.math.log(tf.cast(count, log_weights.dtype))
+        kept = {name: value for name, value in state.items() if name != _NUMBER}
+        return log_weights, {
+            **kept,
+            **resampled_where(low, chains, log_weights, number),
+            "log_weights": tf.where(low[..., None], equal, log_weights)[..., None],
+            "resamplings": state["resamplings"] + tf.cast(low, log_weights.dtype),
+        }
 
     def log_partition(self, machine: Machine, state: State) -> LogPartition | None:
         return self._watching.log_partition(machine, state)
@@ -104,6 +126,7 @@ class JarzynskiWeights(Weights):
             "resample_below": self.resample_below,
             "observers": self.observers,
             "gibbs_steps": self.gibbs_steps,
+            "minimum_ess": self.minimum_ess,
         }
 
 

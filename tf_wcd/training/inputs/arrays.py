@@ -113,7 +113,13 @@ class ArrayInput(Input):
         resident = model.resident_data(self.width + self.spec.classes)
         resident.fill(self.rows(), self.scaled_weights())
         whole = len(self.x) if self.batch_size == len(self.x) else None
-        source = Blocks(per_call, resident.fetch(whole), ("resident", whole), lambda: blocks(per_call))
+        source = Blocks(
+            updates_per_call=per_call,
+            fetch=resident.fetch(whole),
+            kind=("resident", whole),
+            start=lambda: blocks(per_call),
+            variables=(resident.visible, resident.weights),
+        )
         return Feed(ticks(), updates, blocks=source, close=resident.clear)
 
     def batches(self, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:

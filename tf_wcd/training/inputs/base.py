@@ -79,12 +79,14 @@ class Blocks(NamedTuple):
         kind: equal for functions ``fetch`` that are the same, so that the loop is compiled once for them.
         start: starts an iterator over the blocks, with a new one at the beginning of each epoch; ``None`` if the data
             set of the feed yields them, each with the number of its updates behind it.
+        variables: those that ``fetch`` reads.
     """
 
     updates_per_call: int
     fetch: Callable[[Any, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
     kind: Hashable
     start: Callable[[], Iterator[np.ndarray]] | None = None
+    variables: tuple[tf.Variable, ...] = ()
 
 
 class Feed(NamedTuple):
