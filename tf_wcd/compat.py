@@ -93,7 +93,7 @@ def excludes_from_decay(optimizer: keras.optimizers.Optimizer) -> bool:
     >>> excludes_from_decay(optimizer)
     True
     """
-    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_names")
+    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
     return any(getattr(optimizer, name, None) for name in names)
 
 
