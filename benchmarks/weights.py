@@ -29,6 +29,7 @@ PHASES: dict[str, NegativePhase] = {
     "PCD_1": PCD(),
     "WPCD_1": WPCD(),
     "JPCD_1, no observers": JPCD(observers=0),
+    "JPCD_1, no observers, ESS held": JPCD(observers=0, minimum_ess=0.5),
     "JPCD_1, 100 observers": JPCD(observers=100),
 }
 LARGE = (
@@ -37,6 +38,7 @@ LARGE = (
     Form("BCD_1, visible side", "CD_1"),
     Form("WPCD_1", "PCD_1", 1.05),
     Form("JPCD_1, no observers", "PCD_1"),
+    Form("JPCD_1, no observers, ESS held", "PCD_1"),
     Form("JPCD_1, 100 observers", "PCD_1"),
 )
 SMALL = (
@@ -45,6 +47,7 @@ SMALL = (
     Form("BCD_1, visible side", "CD_1"),
     Form("WPCD_1", "PCD_1"),
     Form("JPCD_1, no observers", "PCD_1"),
+    Form("JPCD_1, no observers, ESS held", "PCD_1"),
     Form("JPCD_1, 100 observers", "PCD_1"),
 )
 
@@ -63,18 +66,18 @@ def rows_of(work: str, forms: tuple[Form, ...], cases: dict[str, Any], repetitio
     return rows
 
 
-def large_layer(updates: int = 100, repetitions: int = 9) -> list[dict]:
+def large_layer(updates: int = 60, repetitions: int = 7) -> list[dict]:
     """784 x 500 units, batches of 100."""
     x = mnist_sized()
     cases = {name: fitting(x, 500, phase, None, updates, 100, calls=3) for name, phase in PHASES.items()}
     return rows_of("784 x 500, batch 100", LARGE, cases, repetitions)
 
 
-def small_problem(updates: int = 2000, repetitions: int = 15) -> list[dict]:
+def small_problem(updates: int = 2000, repetitions: int = 11) -> list[dict]:
     """Bars and Stripes, 3 x 3: all 14 patterns at each update, 45 hidden units, spins."""
     x = 2 * tf_wcd.datasets.load("BS09")[0] - 1
     spins = {"visible_type": "spin", "hidden_type": "spin"}
-    cases = {name: fitting(x, 45, phase, None, updates, len(x), calls=10, **spins) for name, phase in PHASES.items()}
+    cases = {name: fitting(x, 45, phase, None, updates, len(x), calls=5, **spins) for name, phase in PHASES.items()}
     return rows_of("BS09, 45 hidden, batch 14, spins", SMALL, cases, repetitions)
 
 
