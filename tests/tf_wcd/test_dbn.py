@@ -145,6 +145,31 @@ def test_classifier_starts_from_the_stack(unit, share, tmp_path):
     assert any(isinstance(layer, keras.layers.Dropout) for layer in dbn.classifier(3, dropout=0.5).layers)
 
 
+@pytest.mark.parametrize("share", [False, True])
+def test_regressor_starts_from_the_stack(share, tmp_path):
+    dbn = de.make_dbn((5, 4, 3))
+    before = dbn.rbms[0].kernel.numpy()
+    model = dbn.regressor(2, share=share)
+    head = model.layers[-1]
+    np.testing.assert_allclose(model(X), dbn(X).numpy() @ head.kernel.numpy() + head.bias.numpy(), rtol=1e-4, atol=1e-5)
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    targets = np.stack([X.sum(1), X[:, 0] - X[:, 1]], axis=1)
+    losses = model.fit(X, targets, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]
+    assert (dbn.rbms[0].kernel.numpy() != before).any() == share
+    model.save(tmp_path / "regressor.keras")
+    np.testing.assert_allclose(keras.models.load_model(tmp_path / "regressor.keras")(X), model(X), rtol=1e-5)
+
+
+def test_bad_arguments_of_a_regressor():
+    with pytest.raises(ValueError, match=r"`num_targets` must be .* Received: num_targets=0"):
+        de.make_dbn((5, 4, 3)).regressor(0)
+    labelled = de.make_dbn((5, 4, 3), labels=3)
+    with pytest.raises(ValueError, match="no place for labels"):
+        labelled.regressor(share=True)
+    assert labelled.regressor().layers[-2].kernel.shape == (4, 3)  # a copy leaves the labels' weights out
+
+
 def test_classifier_of_a_labelled_stack(tmp_path):
     dbn = de.make_dbn((5, 4, 3), labels=3)
     shared = dbn.classifier(3, share=True)

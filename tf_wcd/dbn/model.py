@@ -241,6 +241,28 @@ class DBN(Stack):
         self.require_built()
         return networks.classifier(self, num_classes, share, dropout)
 
+    def regressor(self, num_targets: int = 1, share: bool = False, dropout: float = 0.0) -> keras.Model:
+        """A Keras model that starts from the pre-trained layers and ends in real numbers.
+
+        Args:
+            num_targets: how many numbers.
+            share: as for `classifier`; not of a DBN with labels.
+            dropout: part of the units of each layer that are left out while training.
+
+        Returns:
+            A model from ``[batch, visible units]`` to ``[batch, num_targets]``, not compiled. Train it with ``"mse"``,
+            on targets that are scaled to mean zero and variance one.
+
+        Example:
+
+        >>> dbn = DBN([tf_wcd.RBMLayer(5, seed=0), tf_wcd.RBMLayer(4, seed=1)])
+        >>> dbn.build((None, 6))
+        >>> dbn.regressor().output_shape
+        (None, 1)
+        """
+        self.require_built()
+        return networks.regressor(self, num_targets, share, dropout)
+
     def autoencoder(self, share: bool = False, linear_code: bool = False) -> keras.Model:
         """A Keras model that encodes data to the top hidden units and decodes them, unrolled from the RBMs.
 

@@ -22,16 +22,35 @@ if TYPE_CHECKING:
 def classifier(dbn: DBN, num_classes: int, share: bool, dropout: float) -> keras.Model:
     """See `DBN.classifier`."""
     num_classes = check_integer("num_classes", num_classes, least=2)
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
     if share and dbn.classes:
         return _labelled_classifier(dbn, num_classes, dropout)
+    return _with_head(
+        dbn, keras.layers.Dense(num_classes, name="logits", dtype="float32"), share, dropout, "classifier"
+    )
+
+
+def regressor(dbn: DBN, num_targets: int, share: bool, dropout: float) -> keras.Model:
+    """See `DBN.regressor`."""
+    if share and dbn.classes:
+        raise ValueError("A regressor has no place for labels: use copies. Received: share=True of a DBN with labels")
+    head = keras.layers.Dense(check_integer("num_targets", num_targets), name="targets", dtype="float32")
+    return _with_head(dbn, head, share, dropout, "regressor")
+
+
+def _with_head(dbn: DBN, head: keras.layers.Layer, share: bool, dropout: float, name: str) -> keras.Model:
+    """The layers of a DBN, or copies of them, with another one on top."""
     outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
     for rbm in dbn.rbms:
         outputs = rbm(outputs) if share else upward(rbm)(outputs)
-        outputs = keras.layers.Dropout(dropout)(outputs) if dropout else outputs
-    outputs = keras.layers.Dense(num_classes, name="logits", dtype="float32")(outputs)
-    return keras.Model(inputs, outputs, name="classifier")
+        outputs = _dropped(outputs, dropout)
+    return keras.Model(inputs, head(outputs), name=name)
+
+
+def _dropped(outputs: Any, dropout: float) -> Any:
+    """The units with part of them left out while training."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
+    return keras.layers.Dropout(dropout)(outputs) if dropout else outputs
 
 
 def _labelled_classifier(dbn: DBN, num_classes: int, dropout: float) -> keras.Model:
@@ -40,8 +59,7 @@ def _labelled_classifier(dbn: DBN, num_classes: int, dropout: float) -> keras.Mo
         raise ValueError(f"The top layer has {dbn.classes} labels. Received: num_classes={num_classes}")
     outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
     for rbm in dbn.rbms[:-1]:
-        outputs = rbm(outputs)
-        outputs = keras.layers.Dropout(dropout)(outputs) if dropout else outputs
+        outputs = _dropped(rbm(outputs), dropout)
     return keras.Model(inputs, LabelLogits(dbn.rbms[-1], name="logits")(outputs), name="classifier")
 
 
