@@ -32,14 +32,30 @@ def pytest_collection_finish():
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Marks as slow what `tests/slow_cases.txt` lists."""
+    lines = (config.rootpath / "tests" / "slow_cases.txt").read_text().splitlines()
+    listed = {line for line in lines if not line.startswith("#")}
+    for item in items:
+        if item.nodeid in listed:
+            item.add_marker(pytest.mark.slow)
+    if not any("::" in argument for argument in config.args):
+        files = {item.nodeid.partition("::")[0] for item in items}
+        gone = {name for name in listed if name.partition("::")[0] in files} - {item.nodeid for item in items}
+        if gone:
+            raise pytest.UsageError(f"tests/slow_cases.txt lists tests that are not there. Received: {sorted(gone)}")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Compiling with XLA takes most of a small test's time, so only tests marked `xla` or `slow` do so.
 
-    The same goes for the processes that they start.
+    The same goes for the processes that they start. Nor do the others' graphs run often enough to be optimised.
     """
     marked = any(item.get_closest_marker(name) for name in ("xla", "slow"))
     tf_wcd.xla.BY_DEFAULT = marked or "TF_WCD_TEST_XLA" in os.environ
     os.environ["TF_WCD_XLA"] = str(int(tf_wcd.xla.BY_DEFAULT))
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not tf_wcd.xla.BY_DEFAULT})
 
 
 @pytest.fixture(autouse=True)

@@ -111,7 +111,7 @@ CASES = {
 }
 
 
-MAIN = ("cd", "wcd", "balanced", "joined", "pcd", "wpcd", "jpcd", "exact", "resampled", "tempered chains", "centred")
+MAIN = ("wcd", "balanced", "jpcd", "centred")
 MORE = tuple(case for case in CASES if case not in MAIN)
 
 

@@ -136,7 +136,7 @@ def signature(model: keras.Model) -> Hashable | None:
         return None  # what is left out of the decay is in no configuration
     settings = dict(optimizer.get_config())
     if any(variable.name == "learning_rate" for variable in optimizer.variables):
-        del settings["learning_rate"]
+        settings.pop("learning_rate", None)  # the optimizer of mixed precision has it inside of another one
     every = [*model.variables, *optimizer.variables]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Keras', of what had better not be saved
