@@ -120,13 +120,13 @@ def test_bounds_are_on_their_sides():
 
 
 def test_the_number_of_temperatures_is_doubled_until_both_directions_agree():
-    rbm = bf.make_rbm(bf.random_parameters(60, 12, seed=5, scale=0.5), "spin", "spin")
+    rbm = bf.make_rbm(bf.random_parameters(60, 12, seed=5, scale=0.7), "spin", "spin")
     exact = log_partition(rbm)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = annealed_log_partition(rbm, seed=0)
     assert result.agrees
-    assert result.temperatures in (200, 400, 800, 1600)
+    assert result.temperatures in (200, 400, 800)
     assert abs(result.reverse_estimate - result.estimate) < 0.2 + 2 * np.hypot(
         result.standard_error, result.reverse_standard_error
     )
@@ -145,9 +145,9 @@ def test_the_number_of_temperatures_is_doubled_until_both_directions_agree():
         assert annealed_log_partition(rbm, budget=50, seed=0, reverse=False).upper == np.inf
 
 
-def two_modes():
+def two_modes(depth=2.0):
     """A model of two deep modes, all units +1 or all -1, and its log Z; every bias is 0.1."""
-    p = bf.Parameters(np.full((8, 6), 2.0), np.full(8, 0.1), np.full(6, 0.1))
+    p = bf.Parameters(np.full((8, 6), depth), np.full(8, 0.1), np.full(6, 0.1))
     rbm = bf.make_rbm(p, "spin", "spin")
     return rbm, log_partition(rbm)
 
@@ -167,22 +167,20 @@ def test_reverse_chains_that_do_not_start_from_the_model_are_found_out():
     assert result.upper > 2 * result.estimate - result.reverse_estimate
 
 
-@pytest.mark.parametrize("mode", [-1.0, 1.0])
-def test_exchange_brings_reverse_chains_to_both_modes(monkeypatch, mode):
-    """From data of one mode alone, where plain chains would stay; without steps they do."""
-    rbm, exact = two_modes()
+def test_exchange_brings_reverse_chains_to_both_modes(monkeypatch):
+    """From data of the lesser mode alone, where plain chains would stay; without steps they do."""
+    rbm, exact = two_modes(depth=1.0)
     monkeypatch.setattr("tf_wcd.evaluation.model_samples.can_sample_exactly", lambda machine: False)
-    arguments = {"data": np.full((5, 8), mode), "base": np.full(8, 0.2), "seed": 1}
-    result = annealed_log_partition(rbm, **arguments, burn_in=200)
+    arguments = {"data": -np.ones((5, 8)), "base": np.full(8, 0.2), "seed": 1}
+    result = annealed_log_partition(rbm, **arguments, burn_in=500)
     assert result.reverse_start == "pt"
     assert result.agrees
     assert "if their starts (pt) are samples of the model" in result.reason
     assert_bracketed(result, exact)
-    if mode < 0:
-        with pytest.warns(UserWarning, match=r"should be the higher one"):
-            wrong = annealed_log_partition(rbm, **arguments, burn_in=0)
-        assert wrong.reverse_start == "data"
-        assert wrong.lower < exact < wrong.upper
+    with pytest.warns(UserWarning, match=r"should be the higher one"):
+        wrong = annealed_log_partition(rbm, **arguments, burn_in=0)
+    assert wrong.reverse_start == "data"
+    assert wrong.lower < exact < wrong.upper
 
 
 def test_starts_of_the_reverse_chains(monkeypatch):

@@ -84,9 +84,9 @@ def test_a_bridge_that_both_directions_miss_is_named_and_covered():
 # Models
 
 
-@pytest.fixture(scope="module", params=[("bernoulli", "bernoulli"), ("spin", "bernoulli"), ("gaussian", "spin")])
-def model(request):
-    rbm = bf.make_rbm(bf.random_parameters(9, 7, seed=4, scale=0.5), *request.param)
+@pytest.fixture(scope="module")
+def model():
+    rbm = bf.make_rbm(bf.random_parameters(9, 7, seed=4, scale=0.5), "spin", "bernoulli")
     return rbm, log_partition(rbm)
 
 
@@ -108,15 +108,21 @@ def test_annealed_otherwise(model):
     assert "two directions agree" in result.reason
 
 
-def test_directions_that_disagree_leave_a_wide_interval():
-    """Two modes, and reverse chains in the lesser one, of 6 % of the probability."""
-    p = bf.Parameters(np.full((6, 5), 1.5), np.full(6, 0.1), np.full(5, 0.15))
+def test_starts_that_are_not_samples_of_the_model_leave_a_wide_interval(monkeypatch):
+    """Two modes; reverse chains start from the lesser one, of 6 % of the probability, which they are slow to leave."""
+    monkeypatch.setattr(NO_EXACT_SAMPLES, lambda machine: False)
+    p = bf.Parameters(np.full((8, 6), 2.0), np.full(8, 0.1), np.full(6, 0.1))
     rbm = bf.make_rbm(p, "spin", "spin")
-    result = log_partition_interval(rbm, max_units=0, initial=-np.ones((100, 6)), burn_in=5, seed=0)
-    assert result.lower < log_partition(rbm) < result.upper
-    assert result.upper - result.lower > 1
-    assert result.standard_error >= 0.25 * (result.upper - result.lower)
-    assert "should be the higher one" in result.reason
+    exact, widths = log_partition(rbm), []
+    for burn_in in (1, 1000):
+        for seed in range(2):
+            arguments = {"base": np.full(8, 0.2), "burn_in": burn_in, "seed": seed}
+            result = log_partition_interval(rbm, -np.ones((5, 8)), max_units=0, **arguments)
+            assert result.lower < exact < result.upper
+            assert result.standard_error == pytest.approx(0.25 * (result.upper - result.lower))
+            assert "covers" in result.reason
+            widths.append(result.upper - result.lower)
+    assert min(widths[:2]) > 1 > np.mean(widths[2:])
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +130,7 @@ def watched():
     """A model of two modes that has trained with its own past, and its log Z."""
     states = np.repeat([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]], [12, 20], axis=0).astype("float32")
     rbm = tf_wcd.RBMLayer(5, negative_phase="ptt", chains=100, seed=0)
-    rbm.compile(bf.sgd(0.2))
+    rbm.compile(bf.sgd(0.2), jit_compile=False)
     rbm.fit(states, batch_size=32, steps_per_epoch=400, verbose=0)
     return rbm, states, log_partition(rbm)
 
@@ -139,10 +145,10 @@ def test_a_ladder_gives_samples_and_log_z(watched, monkeypatch):
     result = log_partition_interval(rbm, states, max_units=0, seed=0)
     assert abs(result.estimate - exact) < 4 * result.standard_error
     online = online_log_partition(rbm)
-    narrower = min(2 * annealed.bridge_standard_error, 2.3 * online.standard_error)
-    assert result.upper - result.estimate == pytest.approx(narrower)
-    assert result.method == ("annealed" if narrower < 2.3 * online.standard_error else "online")
-    assert "The other estimate agrees" in result.reason
+    assert 4.6 * online.standard_error < annealed.upper - annealed.lower  # what the ladder says is more precise
+    assert (result.method, result.estimate) == ("online", online.estimate)
+    assert result.upper - result.estimate == pytest.approx(2.3 * online.standard_error)
+    assert f"agrees (annealed: {annealed.bridge:.2f} between" in result.reason
 
 
 def test_a_running_log_z_that_knows_nothing_is_left_out(watched, monkeypatch):
@@ -176,14 +182,13 @@ def test_bad_arguments():
         log_partition_interval(rbm, reverse=False)
 
 
-@pytest.mark.parametrize("labels", [0, 3])
-def test_the_bound_of_a_stack_has_log_z_bracketed(labels, monkeypatch):
+def test_the_bound_of_a_stack_has_log_z_bracketed(monkeypatch):
     """The top RBM's chains start from states drawn given the examples, and end on the right side."""
-    dbn = de.make_dbn((5, 6, 4), labels=labels)
+    dbn = de.make_dbn((5, 6, 4), labels=3)
     x = bf.space("bernoulli", 5)
     exact = variational_bound(dbn, x)
     monkeypatch.setattr(NO_EXACT_SAMPLES, lambda machine: False)
-    for given in (None, np.arange(32) % 3) if labels else (None,):
+    for given in (None, np.arange(32) % 3):
         result = variational_bound(dbn, x, given, max_units=0, burn_in=50)
         log_z = result.annealed
         assert (log_z.reverse_start, log_z.agrees) == ("pt", True)

@@ -60,7 +60,7 @@ def annealed_log_partition(
             themselves, increasing from 0 to 1.
         budget: for ``"auto"``, the largest number of temperatures. All runs together cost less than three times the
             last one.
-        tolerance: nats that the two directions may differ by, beyond two standard errors.
+        tolerance: nats that the reverse estimate may lie above the forward one by, beyond two standard errors.
         data: ``[n, visible units]``, training data. Their means make the base model, and the chains that sample the
             model start from them.
         base: ``[visible units]``, means of the visible units in the base model, if not those of ``data``. Without

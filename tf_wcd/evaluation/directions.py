@@ -16,6 +16,7 @@ import numpy as np
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
 
 ERRORS = 2.0  # standard errors that an interval reaches beyond its estimates: 95 % of normal deviations
+CHANCE = 3.0  # standard errors that the reverse estimate may lie below the forward one by
 LEAST_SHARE = 0.2  # of the chains, as an effective sample size: with 100 chains the error is 0.2 nats
 
 
@@ -29,8 +30,8 @@ class AnnealedLogPartition:
         standard_error: of ``estimate``. It knows only what the chains have seen: where all of them miss a part of the
             model, the error is larger than it says.
         lower: lower end of the interval. It covers ``estimate``, ``reverse_estimate`` and two standard errors on both
-            sides of each, and ``bridge``. Where the reverse estimate is too low to be right, the interval also reaches
-            as far above the forward estimate as the reverse one lies below it.
+            sides of each, and ``bridge``. Where the reverse estimate is the lower one, the interval also reaches as far
+            above the forward estimate as the reverse one lies below it.
         upper: upper end of the interval, never below ``lower``; infinite if no reverse chains were run. It holds *if*
             the reverse chains started from samples of the model (see ``reverse_start``).
         reverse_estimate: reverse AIS, an upper bound on log Z in expectation if its chains started from samples of the
@@ -46,8 +47,9 @@ class AnnealedLogPartition:
             training), ``"pt"`` (exchange between temperatures), ``"data"`` or ``"random"`` (these without any step, for
             ``burn_in=0``), or ``"none"``.
         temperatures: number of temperatures of the run that is reported.
-        agrees: whether the two directions differ by no more than the tolerance and two standard errors, and both have
-            effective sample sizes of at least a fifth of the chains.
+        agrees: whether the reverse estimate is above the forward one by no more than the tolerance and two standard
+            errors, and below it by no more than three, or half the tolerance; and whether both have effective sample
+            sizes of at least a fifth of the chains.
         reason: why, or why not, in words.
         log_weights: float64 ``[chains]``, forward, with the log Z of the base model added: each is by itself an
             estimate of log Z.
@@ -135,8 +137,7 @@ def summarise(
     back = _direction("reverse", log_base, reverse, -1.0, rounding)
     ratio, sampling = bennett(forward, reverse)
     bridge = log_base + ratio
-    below = _below(ahead, back, tolerance)
-    lower, upper = _interval(ahead, back, below)
+    lower, upper = _interval(ahead, back)
     problems = _problems(ahead, back, bridge, (lower, upper), tolerance)
     result = AnnealedLogPartition(
         **common,
@@ -177,37 +178,27 @@ def _forward_only(ahead: Direction, reason: str, common: dict[str, Any]) -> Anne
     )
 
 
-def _allowed(ahead: Direction, back: Direction, tolerance: float) -> float:
-    """Nats that the two directions may differ by."""
-    return tolerance + ERRORS * math.hypot(ahead.error, back.error)
-
-
-def _below(ahead: Direction, back: Direction, tolerance: float) -> float:
-    """How far the reverse estimate lies below the forward one, if that is further than chance explains; else 0."""
-    below = ahead.value - back.value
-    return below if below > _allowed(ahead, back, tolerance) else 0.0
-
-
-def _interval(ahead: Direction, back: Direction, below: float) -> tuple[float, float]:
+def _interval(ahead: Direction, back: Direction) -> tuple[float, float]:
     """What both directions cover with their errors.
 
-    A reverse estimate that is too low bounds nothing. How wrong it is, ``below``, then is all that is known of what the
+    A reverse estimate below the forward one bounds nothing. How far below it is, then is all that is known of what the
     chains miss, and the interval reaches as far to the other side.
     """
     ends = [value + sign * ERRORS * error for _, value, error, *_ in (ahead, back) for sign in (-1.0, 1.0)]
-    return min(ends), max(ends) + below
+    return min(ends), max(ends) + max(0.0, ahead.value - back.value)
 
 
 def _problems(
     ahead: Direction, back: Direction, bridge: float, covered: tuple[float, float], tolerance: float
 ) -> list[Problem]:
-    gap = back.value - ahead.value
+    gap, error = back.value - ahead.value, math.hypot(ahead.error, back.error)
     errors = f"which their errors of {ahead.error:.2f} and {back.error:.2f} do not explain"
     found = []
-    if gap > _allowed(ahead, back, tolerance):
+    if gap > tolerance + ERRORS * error:
         words = f"the two are {gap:.2f} nats apart, {errors}: use more temperatures (a larger `budget`)"
         found.append(Problem(words, True))
-    if _below(ahead, back, tolerance):
+    # Too few temperatures set the two apart. But nothing except chance and wrong starts puts them into the wrong order.
+    if gap < -max(CHANCE * error, 0.5 * tolerance):
         words = (
             f"the reverse estimate should be the higher one and is lower by {-gap:.2f}, {errors}: its chains did not "
             "start from samples of the model, and the interval was widened. Pass such samples as `initial`, or `data` "

@@ -28,7 +28,8 @@ class LogPartitionInterval:
         estimate: of log Z, inside the interval.
         lower: its lower end.
         upper: its upper end. The interval is meant to hold in 19 of 20 cases.
-        standard_error: of ``estimate``; 0 where it is exact. Where estimates disagree it is a quarter of the interval.
+        standard_error: of ``estimate``; 0 where it is exact. Where the interval covers several estimates, a quarter of
+            its width.
         method: ``"exact"``; ``"annealed"`` for annealed importance sampling in both directions; or ``"online"`` for
             what a model has watched while it trained, with ``"ptt"`` or ``"jpcd"``.
         reason: why this one was chosen, what the others say, and what it rests on, in words.
@@ -47,10 +48,11 @@ def log_partition_interval(
 ) -> LogPartitionInterval:
     """The narrowest interval of log Z that can be defended.
 
-    It is exact where one side can be enumerated. Otherwise annealed importance sampling is run in both directions:
-    where they agree, the interval is that of Bennett's bridge and two of its errors, else it covers both directions. A
-    model that was trained with ``"ptt"`` or ``"jpcd"`` has a running log Z besides. The narrower of the two intervals
-    is returned. Where they do not even touch, the one returned covers both, and the reason says so.
+    It is exact where one side can be enumerated. Otherwise annealed importance sampling is run in both directions, and
+    the estimate is Bennett's bridge between them. Its own error counts where the two agree and the reverse chains
+    started from exact samples; else the interval covers both directions and their errors. A model that was trained with
+    ``"ptt"`` or ``"jpcd"`` has a running log Z besides. The narrower of the two intervals is returned. Where they do
+    not even touch, the one returned covers both, and the reason says so.
 
     Args:
         rbm: a built `RBMLayer`.
@@ -86,15 +88,15 @@ def _annealed(rbm: RBMLayer, **arguments: Any) -> LogPartitionInterval:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the reason has the words
         result = annealed_log_partition(rbm, **arguments)
-    if not result.agrees:
-        reason = f"The interval covers annealing in both directions. {result.reason}"
-        error = max(result.bridge_standard_error, 0.25 * (result.upper - result.lower))
-        return LogPartitionInterval(result.bridge, result.lower, result.upper, error, "annealed", reason)
-    # Where the directions agree, the bridge is better than each of them.
-    reach = ERRORS * result.bridge_standard_error
-    reason = f"Bennett's bridge between annealing in both directions. {result.reason}"
-    ends = result.bridge - reach, result.bridge + reach
-    return LogPartitionInterval(result.bridge, *ends, result.bridge_standard_error, "annealed", reason)
+    if result.agrees and result.reverse_start == "exact":
+        reach = ERRORS * result.bridge_standard_error
+        ends = result.bridge - reach, result.bridge + reach
+        reason = f"Bennett's bridge between annealing in both directions, and its error. {result.reason}"
+        return LogPartitionInterval(result.bridge, *ends, result.bridge_standard_error, "annealed", reason)
+    # The bridge's own error does not know of starts that are not quite samples of the model.
+    error = max(result.bridge_standard_error, 0.25 * (result.upper - result.lower))
+    reason = f"Annealing in both directions, which the interval covers with their errors. {result.reason}"
+    return LogPartitionInterval(result.bridge, result.lower, result.upper, error, "annealed", reason)
 
 
 def _online(rbm: RBMLayer) -> LogPartitionInterval | None:
