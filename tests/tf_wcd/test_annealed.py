@@ -27,11 +27,17 @@ def gaussian_rbm(parameters, hidden_type="bernoulli", variances=None):
 
 
 def assert_bracketed(result, exact):
-    """The exact value lies inside the bounds, and near each estimate: all within four standard errors."""
-    assert result.lower - 4 * result.standard_error <= exact <= result.upper + 4 * result.upper_standard_error
+    """The exact value is near each estimate, within four standard errors, and the interval covers all estimates."""
     assert abs(result.estimate - exact) <= 4 * result.standard_error
-    assert abs(result.upper - exact) <= 4 * result.upper_standard_error
+    assert abs(result.reverse_estimate - exact) <= 4 * result.reverse_standard_error
     assert abs(result.bridge - exact) <= 4 * result.bridge_standard_error
+    assert result.lower <= result.bridge <= result.upper
+    for value, error in (
+        (result.estimate, result.standard_error),
+        (result.reverse_estimate, result.reverse_standard_error),
+    ):
+        assert result.lower <= value - 2 * error
+        assert value + 2 * error <= result.upper
 
 
 @pytest.mark.parametrize("pair", bf.UNIT_PAIRS)
@@ -50,16 +56,19 @@ def test_a_learned_variance():
 
 
 def test_twenty_random_models():
-    """The exact value is within three standard errors of AIS at least 17 times of 20, and always between the bounds."""
-    hits, deviations = 0, []
+    """The exact value is within three standard errors of AIS at least 17 times of 20, and so often in the interval."""
+    hits, inside, deviations = 0, 0, []
     for seed in range(20):
         rbm = bf.make_rbm(bf.random_parameters(12, 10, seed=100 + seed))
         result = annealed_log_partition(rbm, seed=seed)
         exact = log_partition(rbm)
         hits += abs(result.estimate - exact) <= 3 * result.standard_error
         deviations.append((result.estimate - exact) / result.standard_error)
-        assert result.lower - 4 * result.standard_error <= exact <= result.upper + 4 * result.upper_standard_error
+        inside += result.lower <= exact <= result.upper
+        assert result.lower < result.upper
+        assert result.agrees
     assert hits >= 17
+    assert inside >= 17
     # The stated error is the true one: the mean square of 20 standard normal numbers is 1 with sd 0.32.
     assert 0.2 < np.mean(np.square(deviations)) < 1 + 4 * 0.32
 
@@ -102,31 +111,87 @@ def test_bounds_are_on_their_sides():
         result = annealed_log_partition(rbm, temperatures=3, seed=0)
     exact = log_partition(rbm)
     assert result.log_weights.mean() < exact < result.reverse_log_weights.mean()
-    assert result.lower < exact < result.upper
-    assert result.lower < result.bridge < result.upper
-    assert abs(result.bridge - exact) < min(exact - result.lower, result.upper - exact)
+    assert result.estimate < exact < result.reverse_estimate
+    assert result.estimate < result.bridge < result.reverse_estimate
+    assert abs(result.bridge - exact) < min(exact - result.estimate, result.reverse_estimate - exact)
     assert 1 <= result.effective_sample_size < 4  # a few of the 100 chains have nearly all the weight
+    assert not result.agrees
+    assert "effective sample size" in result.reason
+
+
+def test_the_number_of_temperatures_is_doubled_until_both_directions_agree():
+    rbm = bf.make_rbm(bf.random_parameters(60, 12, seed=5, scale=0.7), "spin", "spin")
+    exact = log_partition(rbm)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = annealed_log_partition(rbm, seed=0)
+    assert result.agrees
+    assert result.temperatures in (200, 400, 800)
+    assert abs(result.reverse_estimate - result.estimate) < 0.2 + 2 * np.hypot(
+        result.standard_error, result.reverse_standard_error
+    )
+    assert min(result.effective_sample_size, result.reverse_effective_sample_size) >= 20
+    assert_bracketed(result, exact)
+    # It is what so many temperatures give, and half as many did not do.
+    assert annealed_log_partition(rbm, temperatures=result.temperatures, seed=0).estimate == result.estimate
+    half = result.temperatures // 2
+    with pytest.warns(UserWarning, match=rf"with {half} temperatures leaves log Z open"):
+        short = annealed_log_partition(rbm, budget=half, seed=0)
+    assert (short.temperatures, short.agrees) == (half, False)
+    with pytest.warns(UserWarning, match=rf"with {half} temperatures leaves log Z open"):
+        assert annealed_log_partition(rbm, temperatures=half, seed=0).reason == short.reason
+    assert short.lower < exact < short.upper
+    with pytest.warns(UserWarning, match=r"with 50 temperatures.*forward chains have an effective sample size"):
+        assert annealed_log_partition(rbm, budget=50, seed=0, reverse=False).upper == np.inf
+
+
+def two_modes(depth=2.0):
+    """A model of two deep modes, all units +1 or all -1, and its log Z; every bias is 0.1."""
+    p = bf.Parameters(np.full((8, 6), depth), np.full(8, 0.1), np.full(6, 0.1))
+    rbm = bf.make_rbm(p, "spin", "spin")
+    return rbm, log_partition(rbm)
 
 
 def test_reverse_chains_that_do_not_start_from_the_model_are_found_out():
     """Two deep modes; the reverse chains are all put into the lesser one, and cannot leave it."""
-    W = np.zeros((8, 6)) + 2.0
-    rbm = bf.make_rbm(bf.Parameters(W, np.full(8, 0.5), np.full(6, 0.5)), "spin", "spin")
-    with pytest.warns(UserWarning, match=r"should be the higher one"):
+    rbm, exact = two_modes()
+    with pytest.warns(UserWarning, match=r"should be the higher one.*did not start from samples.*interval was widened"):
         result = annealed_log_partition(rbm, initial=-np.ones((100, 8)), burn_in=10, seed=0)
     assert result.reverse_start == "initial"
-    assert abs(result.estimate - log_partition(rbm)) < 4 * result.standard_error
+    assert abs(result.estimate - exact) < 4 * result.standard_error
+    # The lesser mode has 6 % of the probability, and gets more of the forward chains.
+    assert result.reverse_estimate < exact - 0.5
+    assert not result.agrees
+    assert result.lower < result.reverse_estimate < exact < result.upper
+    # It reaches as far above the forward estimate as the reverse one is below it: it does not say that it knows.
+    assert result.upper > 2 * result.estimate - result.reverse_estimate
+
+
+def test_exchange_brings_reverse_chains_to_both_modes(monkeypatch):
+    """From data of the lesser mode alone, where plain chains would stay; without steps they do."""
+    rbm, exact = two_modes(depth=1.0)
+    monkeypatch.setattr("tf_wcd.evaluation.model_samples.can_sample_exactly", lambda machine: False)
+    arguments = {"data": -np.ones((5, 8)), "base": np.full(8, 0.2), "seed": 1}
+    result = annealed_log_partition(rbm, **arguments, burn_in=500)
+    assert result.reverse_start == "pt"
+    assert result.agrees
+    assert "if their starts (pt) are samples of the model" in result.reason
+    assert_bracketed(result, exact)
+    with pytest.warns(UserWarning, match=r"should be the higher one"):
+        wrong = annealed_log_partition(rbm, **arguments, burn_in=0)
+    assert wrong.reverse_start == "data"
+    assert wrong.lower < exact < wrong.upper
 
 
 def test_starts_of_the_reverse_chains(monkeypatch):
-    """Gibbs chains from data or from random states do as well on a model that mixes."""
+    """Exchange from data or from random states, or samples that are passed, do as well on a model that mixes."""
     rbm = bf.make_rbm(bf.random_parameters(12, 10, seed=3, scale=0.4))
     exact = log_partition(rbm)
-    monkeypatch.setattr("tf_wcd.evaluation.annealed.can_sample_exactly", lambda machine: False)
+    monkeypatch.setattr("tf_wcd.evaluation.model_samples.can_sample_exactly", lambda machine: False)
     data = rbm.sample(60, seed=1).numpy()
-    for arguments, origin in (({"data": data}, "data"), ({}, "random")):
+    for arguments, origin in (({"data": data}, "pt"), ({}, "pt"), ({"initial": rbm.sample(100, seed=2)}, "initial")):
         result = annealed_log_partition(rbm, **arguments, temperatures=500, burn_in=100, seed=4)
-        assert result.reverse_start == origin
+        assert (result.reverse_start, result.temperatures) == (origin, 500)
         assert_bracketed(result, exact)
 
 
@@ -161,6 +226,8 @@ def test_forward_only():
     assert forward.reverse_start == "none"
     assert forward.reverse_log_weights.size == 0
     assert np.isnan(forward.bridge)
+    assert forward.lower == forward.estimate - 2 * forward.standard_error
+    assert "Only forward chains" in forward.reason
 
 
 def test_seeds_and_groups_of_chains():
@@ -249,6 +316,9 @@ def test_log_likelihood_picks_its_method_by_size():
         ({"chains": 2.5}, "chains=2.5"),
         ({"temperatures": 1}, "temperatures=1"),
         ({"temperatures": True}, "Received: True"),
+        ({"temperatures": "all"}, "\"auto\", an integer or a vector. Received: 'all'"),
+        ({"budget": 1}, "budget=1"),
+        ({"tolerance": 0}, "tolerance=0"),
         ({"temperatures": [0.0, 0.5]}, "increase from 0 to 1"),
         ({"temperatures": [0.0, 0.7, 0.6, 1.0]}, "increase from 0 to 1"),
         ({"temperatures": [[0.0, 1.0]]}, "vector"),

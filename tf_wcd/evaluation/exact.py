@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.arguments import check_integer
+from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.enumeration import CHUNK_BYTES, MAX_UNITS, Side, smaller_side
 from tf_wcd.evaluation import factored
@@ -85,6 +85,13 @@ def log_partition_of(machine: Machine, memory_limit: int = MEMORY_LIMIT) -> tf.T
 def is_exact(machine: Machine, max_units: float = MAX_UNITS) -> bool:
     """Whether log Z can be found exactly: in closed form, or by enumeration of at most so many binary units."""
     return all_normal(machine) or smaller_side(machine).bits <= max_units
+
+
+def check_max_units(max_units: Any) -> int:
+    """Number of units that may be enumerated, checked."""
+    if not is_integer(max_units) or not 0 <= max_units <= MAX_UNITS:
+        raise ValueError(f"`max_units` must be an integer in [0, {MAX_UNITS}]. Received: max_units={max_units!r}")
+    return int(max_units)
 
 
 def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndarray:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tf_wcd.arguments import is_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.enumeration import MAX_UNITS
-from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
-from tf_wcd.evaluation.exact import free_energies, is_exact, log_partition, machine_of
+from tf_wcd.evaluation.annealed import annealed_log_partition
+from tf_wcd.evaluation.directions import AnnealedLogPartition
+from tf_wcd.evaluation.exact import check_max_units, free_energies, is_exact, log_partition, machine_of
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -23,13 +23,14 @@ class LogLikelihood:
 
     Attributes:
         method: ``"exact"`` or ``"annealed"``.
-        mean: mean over the examples.
+        mean: mean over the examples. Where it is estimated it is that of forward AIS, which flatters a model: it is too
+            *high* on average, the less so the more temperatures.
         values: float64 ``[n]``, of each example.
         standard_error: error of log Z, common to all examples and so that of ``mean`` too; 0 where it is exact. It does
             not include the choice of the examples.
-        lower: mean log-likelihood with the upper bound on log Z: too *low* on average.
-        upper: mean log-likelihood with the lower bound on log Z: too *high* on average. ``mean`` is this one where it
-            is estimated: AIS flatters a model.
+        lower: mean log-likelihood with the upper end of the interval of log Z, which holds if the reverse chains
+            started from samples of the model; minus infinity without them.
+        upper: mean log-likelihood with the lower end. ``mean`` lies between the two.
         log_partition: log Z as it was used.
         annealed: all estimates of log Z, where they were made.
     """
@@ -51,7 +52,8 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
         rbm: a built `RBMLayer`.
         x: states ``[n, visible units]``.
         max_units: largest number of units to enumerate, at most 25; 0 for annealing always.
-        **annealing: arguments of `annealed_log_partition`. Pass ``data``, the training data.
+        **annealing: arguments of `annealed_log_partition`, which chooses its number of temperatures by default. Pass
+            ``data``, the training data.
 
     Returns:
         A `LogLikelihood`; its ``method`` says which.
@@ -64,8 +66,7 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
     >>> result.method, round(result.mean / float(np.log(2)), 6)
     ('exact', -3.0)
     """
-    if not is_integer(max_units) or not 0 <= max_units <= MAX_UNITS:
-        raise ValueError(f"`max_units` must be an integer in [0, {MAX_UNITS}]. Received: max_units={max_units!r}")
+    max_units = check_max_units(max_units)
     machine = machine_of(rbm).cast("float64")
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
     log_weights = -free_energies(machine, x)

@@ -54,10 +54,9 @@ def online_log_partition(rbm: RBMLayer) -> OnlineLogPartition:
     True
     """
     rbm.require_built()
-    phase = rbm.negative_phase
-    state = {name: tf.constant(value) for name, value in rbm.chain_states().items()}
-    known = phase.log_partition(rbm.machine(), state)
+    known = known_log_partition(rbm)
     if known is None:
+        phase = rbm.negative_phase
         observers = phase.get_config().get("observers", "none")
         raise ValueError(
             "The model has no running log Z. Train it with negative_phase='jpcd', whose observers give one unless "
@@ -65,7 +64,14 @@ def online_log_partition(rbm: RBMLayer) -> OnlineLogPartition:
             f"Received: {type(phase).__name__} with observers={observers}"
             + ("" if rbm.has_phase_state() else ", before its first `fit`")
         )
-    return OnlineLogPartition(*(_number(value) for value in known))
+    return known
+
+
+def known_log_partition(rbm: RBMLayer) -> OnlineLogPartition | None:
+    """As `online_log_partition`; ``None`` if there is no running log Z."""
+    state = {name: tf.constant(value) for name, value in rbm.chain_states().items()}
+    known = rbm.negative_phase.log_partition(rbm.machine(), state)
+    return None if known is None else OnlineLogPartition(*(_number(value) for value in known))
 
 
 def _number(value: tf.Tensor) -> Any:

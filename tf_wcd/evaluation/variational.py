@@ -21,11 +21,12 @@ import tensorflow as tf
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.data_checks import check_visible
 from tf_wcd.enumeration import MAX_UNITS, all_states, smaller_side
-from tf_wcd.evaluation.annealed import AnnealedLogPartition, annealed_log_partition
+from tf_wcd.evaluation.annealed import annealed_log_partition
+from tf_wcd.evaluation.directions import AnnealedLogPartition
 from tf_wcd.evaluation.exact import log_partition
 from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, key_of, subkey
-from tf_wcd.sampling.passes import label_log_weights
+from tf_wcd.sampling.passes import label_log_weights, pass_up
 from tf_wcd.training.inputs.labels import one_hot
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 MAX_ENUMERATED = 12
 ROWS_AT_A_TIME = 256
 _SAMPLES = 0xB0  # in the place of a counter: the samples have numbers that the annealing of the same seed has not
+_STARTS = 2**31 - 1  # in the place of a sample's number
+MOST_STARTS = 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +51,10 @@ class VariationalBound:
         method: ``"exact"`` or ``"sampled"``: the expectation over the hidden layers.
         log_partition: log Z of the top RBM.
         log_partition_method: ``"exact"`` or ``"annealed"``.
-        lower: the bound with the upper bound on log Z: still a lower bound in expectation.
-        annealed: all estimates of log Z, where they were made. ``mean`` uses its ``estimate``, which is too low on
-            average and so flatters the model.
+        lower: the bound with the upper end of the interval of log Z, never above ``mean``: a lower bound still, if
+            the reverse chains started from samples of the top RBM.
+        annealed: all estimates of log Z, where they were made, with its interval from ``lower`` to ``upper``. ``mean``
+            uses its ``estimate``, which is too low on average and so flatters the model.
     """
 
     mean: float
@@ -86,7 +90,8 @@ def variational_bound(
             does so where it is possible.
         max_units: largest number of units to enumerate for log Z of the top RBM; 0 for annealing always.
         seed: of the samples and of the annealing; with ``None`` each call draws new ones.
-        **annealing: arguments of `tf_wcd.evaluation.annealed_log_partition` for the top RBM.
+        **annealing: arguments of `tf_wcd.evaluation.annealed_log_partition` for the top RBM. Without ``data``, states
+            of its visible units that were drawn given ``x`` (and ``labels``) take their place.
 
     Returns:
         A `VariationalBound`.
@@ -105,12 +110,16 @@ def variational_bound(
     given = _check_labels(dbn, labels, len(x))
     enumerate_all = _check_exact(recognition[:-1], exact)
     small = smaller_side(recognition[-1]).bits <= max_units
-    annealed = None if small else annealed_log_partition(dbn.top, seed=seed, **annealing)
+    key = dbn.top.sampling_key(None) if seed is None else key_of(tf.constant([seed, _SAMPLES], tf.int64))
+    annealed = None
+    if not small:
+        if annealing.get("data") is None:
+            annealing["data"] = _states_of_top(recognition, x, given, subkey(key, _STARTS))
+        annealed = annealed_log_partition(dbn.top, seed=seed, **annealing)
     log_z, log_z_upper = (annealed.estimate, annealed.upper) if annealed else [log_partition(dbn.top)] * 2
     if enumerate_all:
         values, error = _enumerated(recognition, generative, x, given), 0.0
     else:
-        key = dbn.top.sampling_key(None) if seed is None else key_of(tf.constant([seed, _SAMPLES], tf.int64))
         values, error = _mean_and_error(_sampled(recognition, generative, x, given, samples, key))
     mean = float(values.mean()) - log_z
     return VariationalBound(
@@ -223,6 +232,21 @@ def _sampled(
             parts.append((total + _top_log_weight(recognition[-1], states, given)).numpy())
         draws.append(np.concatenate(parts))
     return np.stack(draws)
+
+
+def _states_of_top(
+    recognition: Sequence[Machine], x: np.ndarray, labels: tf.Tensor | None, key: tf.Tensor
+) -> np.ndarray:
+    """Visible states of the top RBM, drawn given some of the examples, ``[rows, n]``: data for its annealing."""
+    every, source, top = -(-len(x) // MOST_STARTS), batch_source(key), recognition[-1]
+    states = pass_up(recognition[:-1], tf.constant(x[::every]), source)[-1]
+    if top.visible.classes:
+        weights = label_log_weights(top, states) if labels is None else tf.math.log(labels[::every])
+        # The largest of log-weights with Gumbel noise is a draw by the weights.
+        noise = -tf.math.log(-tf.math.log(source(len(recognition), weights)))
+        drawn = tf.one_hot(tf.argmax(weights + noise, axis=-1), top.visible.classes, dtype=states.dtype)
+        states = tf.concat([states, drawn], axis=-1)
+    return states.numpy()
 
 
 def _top_log_weight(top: Machine, states: tf.Tensor, labels: tf.Tensor | None) -> tf.Tensor:

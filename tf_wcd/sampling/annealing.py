@@ -17,6 +17,8 @@ from tf_wcd.machine import Machine
 from tf_wcd.random import Source, batch_source
 from tf_wcd.sampling.gibbs import gibbs_step
 
+ROOM = 2**14  # temperatures that one compiled program has room for
+
 
 class Annealed(NamedTuple):
     """A machine at one temperature of the path, as far as a Gibbs step needs it."""
@@ -36,7 +38,12 @@ class Annealed(NamedTuple):
 
 
 def anneal(
-    machine: Machine, base_bias: tf.Tensor, visible: tf.Tensor, temperatures: tf.Tensor, key: tf.Tensor
+    machine: Machine,
+    base_bias: tf.Tensor,
+    visible: tf.Tensor,
+    temperatures: tf.Tensor,
+    key: tf.Tensor,
+    count: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Carries chains along the temperatures, in either direction, and weighs their paths.
 
@@ -53,6 +60,7 @@ def anneal(
         visible: ``[M, n_v]`` where the chains start.
         temperatures: ``[K + 1]`` inverse temperatures, in increasing or in decreasing order.
         key: uint32 [2].
+        count: how many of the temperatures are used, from the first on; all if not given. See `padded`.
 
     Returns:
         float64 ``[M]``: the logarithm of the weights.
@@ -78,7 +86,7 @@ def anneal(
         _, visible = gibbs_step(Annealed(machine, base_bias, beta), beta * field, source, 2 * k)
         return k + 1, *fields(visible), log_weights
 
-    last = temperatures.shape[0] - 1
+    last = (temperatures.shape[0] if count is None else count) - 1
     nothing = tf.zeros(visible.shape[:1], tf.float64)
     _, field, tilted, log_weights = tf.while_loop(
         lambda k, *_: k < last, step, [tf.constant(1), *fields(visible), nothing], parallel_iterations=1
@@ -117,3 +125,15 @@ def check_temperatures(temperatures: Any) -> np.ndarray:
             f"Received: {betas[0]:g} ... {betas[-1]:g}, smallest step {np.diff(betas).min():g}"
         )
     return betas
+
+
+def padded(temperatures: np.ndarray) -> np.ndarray:
+    """The temperatures in an array with room for more, so that paths of other lengths run the same program.
+
+    Example:
+
+    >>> padded(np.linspace(0.0, 1.0, 5)).shape
+    (16384,)
+    """
+    room = max(ROOM, 2 ** (len(temperatures) - 1).bit_length())
+    return np.pad(temperatures, (0, room - len(temperatures)), mode="edge")

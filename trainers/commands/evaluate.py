@@ -21,7 +21,9 @@ def define_flags() -> None:
         required=True,
     )
     flags.DEFINE_integer("chains", 100, "Chains of annealing, for models too large for exact sums.", lower_bound=2)
-    flags.DEFINE_integer("temperatures", 1000, "Temperatures of annealing.", lower_bound=2)
+    flags.DEFINE_integer(
+        "temperatures", None, "Temperatures of annealing; if not given, until both directions agree.", lower_bound=2
+    )
     flags.DEFINE_bool(
         "mixing", False, "Also say whether chains of Gibbs sampling mix, from random states and from the data."
     )
@@ -38,7 +40,7 @@ def run() -> Outcome:
 COMMAND = Command(
     "evaluate",
     "Say how good a saved model is on a data set: exactly where that can be done (seconds), else by annealed "
-    "importance sampling in both directions (a minute for 784 x 500 units).",
+    "importance sampling in both directions (minutes for 784 x 500 units).",
     define_flags,
     run,
     (

@@ -85,7 +85,7 @@ def full_quality(
 
 
 def annealed_quality(rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, how: Evaluation) -> dict[str, Any]:
-    """Log-likelihoods of images of 0 and 1 by annealing: ``[reverse AIS, AIS]``, and the forward estimate.
+    """Log-likelihoods of images of 0 and 1 by annealing: both ends of the interval, and the forward estimate.
 
     Args:
         rbm: the model.

@@ -46,13 +46,15 @@ def evaluate_small(model: tf_wcd.RBMLayer, problem: str) -> dict[str, Any]:
 
 
 def evaluate_images(
-    model: tf_wcd.RBMLayer, data: str, chains: int, temperatures: int, seed: int, load: Load = load_images
+    model: tf_wcd.RBMLayer, data: str, chains: int, temperatures: int | None, seed: int, load: Load = load_images
 ) -> dict[str, Any]:
     """Log-likelihood of the test images, exact or annealed in both directions, and cheaper figures beside it."""
     images = load(IMAGE_SETS[data])
     check_width(model, images.test.shape[1], data)
     train, test = (in_units(x, model.visible_unit.name) for x in (images.train[:10_000], images.test))
-    found = evaluation.log_likelihood(model, test, data=train, chains=chains, temperatures=temperatures, seed=seed)
+    found = evaluation.log_likelihood(
+        model, test, data=train, chains=chains, temperatures=temperatures or "auto", seed=seed
+    )
     return {
         "log_likelihood": found.mean,
         "lower": found.lower,
@@ -78,7 +80,7 @@ def evaluate(
     path: str,
     data: str,
     chains: int = 100,
-    temperatures: int = 1000,
+    temperatures: int | None = None,
     seed: int = 0,
     mixing: bool = False,
     load: Load = load_images,
@@ -89,7 +91,7 @@ def evaluate(
         path: file of the model.
         data: a small problem or a set of images.
         chains: chains of annealing, where the likelihood is not exact.
-        temperatures: number of its temperatures.
+        temperatures: number of its temperatures; ``None`` for as many as it takes until both directions agree.
         seed: seed of the estimates.
         mixing: also say whether chains of the model mix.
         load: reads a set of images.
