@@ -85,7 +85,7 @@ def full_quality(
 
 
 def annealed_quality(rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, how: Evaluation) -> dict[str, Any]:
-    """Log-likelihoods of images of 0 and 1 by annealing: both ends of the interval, and the forward estimate.
+    """Log-likelihoods of images of 0 and 1 by annealing in reverse and forward, as they are, errors aside.
 
     Args:
         rbm: the model.
@@ -104,8 +104,8 @@ def annealed_quality(rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, 
     return {
         "log_partition": round(annealed.estimate, 2),
         "standard_error": round(annealed.standard_error, 3),
-        "train": [round(-free["train"] - z, 2) for z in (annealed.upper, annealed.lower)],
-        "test": [round(-free["test"] - z, 2) for z in (annealed.upper, annealed.lower)],
+        "train": [round(-free["train"] - z, 2) for z in (annealed.reverse_estimate, annealed.estimate)],
+        "test": [round(-free["test"] - z, 2) for z in (annealed.reverse_estimate, annealed.estimate)],
         "test_estimate": round(-free["test"] - annealed.estimate, 2),
     }
 
