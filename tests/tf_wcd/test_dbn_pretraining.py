@@ -245,7 +245,7 @@ def test_bad_arguments_before_any_training():
     labelled = small(labels=3)
     for y, message in (
         (None, r"pass `y`. Received: no labels"),
-        (Y + 1, r"0 .. 2. Received: 1 to 3"),
+        (Y + 1, r"0 .. 2. Received: 3 in row 2"),
         (Y[:5], r"60 class numbers.*Received: shape \(5,\)"),
         (np.full((60, 3), 0.5), r"sum 1 in each row. Received: \[0.5, 0.5, 0.5\] in row 0"),
     ):
