@@ -23,9 +23,7 @@ x, y, x_test, y_test = (part[: arguments.images] for part in (x, y, x_test, y_te
 
 models = {}
 for objective, rate in (("generative", 0.05), ("hybrid", 0.1)):
-    rbm = tf_wcd.RBMLayer(
-        arguments.units, negative_phase="pcd", centered=True, classes=10, objective=objective, seed=0
-    )
+    rbm = tf_wcd.RBMLayer(arguments.units, negative_phase="pcd", centered=True, classes=10, objective=objective, seed=0)
     updates = arguments.epochs * -(-len(x) // 100)
     schedule = keras.optimizers.schedules.PolynomialDecay(rate, updates, 0.0)
     rbm.compile(keras.optimizers.SGD(schedule, momentum=0.5))

@@ -32,7 +32,8 @@ class DBN(Stack):
     next.
 
     To join labels to the units that the top RBM sees, make it with ``classes``, or give it
-    ``visible_type=tf_wcd.units.Labelled(kind, classes)``. Then `pretrain` takes labels ``y``, `sample` draws data of given classes, and `label_log_prob` classifies.
+    ``visible_type=tf_wcd.units.Labelled(kind, classes)``. Then `pretrain` takes labels ``y``, `sample` draws data of
+    given classes, and `label_log_prob` classifies.
 
     Args:
         layers: `RBMLayer`s, from the bottom, each compiled with an optimizer before `pretrain`.
@@ -285,8 +286,7 @@ class DBN(Stack):
         """Raises ValueError if the top layer has no labels."""
         if not self.classes:
             raise ValueError(
-                "The top layer has no labels: make it with `RBMLayer(..., classes=...)`. "
-                f"Received: {received}"
+                f"The top layer has no labels: make it with `RBMLayer(..., classes=...)`. Received: {received}"
             )
 
     def _check(self, x: Any) -> np.ndarray:

@@ -113,4 +113,3 @@ def reconstruction(recognition: Sequence[Machine], generative: Sequence[Machine]
     for machine in reversed(generative):
         states = machine.visible.mean(machine.visible_field(states))
     return states
-

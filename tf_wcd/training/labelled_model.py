@@ -19,8 +19,8 @@ ROWS_AT_A_TIME = 1000
 class LabelledModel(MachineModel):
     """One RBM, or several along leading axes, with labels among the visible units where ``classes`` says so.
 
-    Data are rows without labels, and `fit` and `evaluate` take these with ``y``. Functions of *states* (`energy`, all of
-    `tf_wcd.evaluation`, callbacks, `start_chains`) see the joint model of data and labels: rows of `with_labels`.
+    Data are rows without labels, and `fit` and `evaluate` take these with ``y``. Functions of *states* (`energy`, all
+    of `tf_wcd.evaluation`, callbacks, `start_chains`) see the joint model of data and labels: rows of `with_labels`.
     """
 
     def data_spec(self) -> DataSpec:

@@ -253,7 +253,9 @@ class TrainingModel(UpdatingModel):
 
     def _check_fit(self, batch_size: Any, steps_per_epoch: Any, class_weight: Any) -> None:
         if class_weight is not None:
-            raise ValueError(f"Weights are those of examples: use `sample_weight`. Received: class_weight={class_weight!r}")
+            raise ValueError(
+                f"Weights are those of examples: use `sample_weight`. Received: class_weight={class_weight!r}"
+            )
         if not self.compiled:
             raise ValueError("Call `compile(optimizer=...)` before `fit`.")
         for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):

@@ -94,9 +94,7 @@ def _centred(kernel: tf.Tensor, visible_bias: tf.Tensor, hidden_bias: tf.Tensor,
     return kernel - visible_bias[..., :, None] * lam[..., None, :] - mu[..., :, None] * hidden_bias[..., None, :]
 
 
-def _data_means(
-    phases: Phases, fields: tf.Tensor, hidden: tf.Tensor, labels: tf.Tensor, offsets: Offsets
-) -> Offsets:
+def _data_means(phases: Phases, fields: tf.Tensor, hidden: tf.Tensor, labels: tf.Tensor, offsets: Offsets) -> Offsets:
     """What the offsets follow: means of the examples with their labels, and their variances where there are some."""
     positive = tf.exp(phases.batch.log_weights)[..., None]
 
