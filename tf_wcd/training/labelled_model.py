@@ -65,9 +65,9 @@ class LabelledModel(MachineModel):
 
         Example:
 
-        >>> rbm = tf_wcd.RBMLayer(4, classes=3, kernel_initializer="zeros")
+        >>> rbm = tf_wcd.RBMLayer(4, classes=2, kernel_initializer="zeros")
         >>> np.exp(rbm.label_log_prob([[0, 1]])).round(3).tolist()
-        [[0.333, 0.333, 0.333]]
+        [[0.5, 0.5]]
         """
         self.require_classes("classes=None")
         x, machine = self.checked_data(x), self.machine()
