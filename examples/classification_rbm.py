@@ -22,7 +22,7 @@ arguments = parser.parse_args()
 x, y, x_test, y_test = (part[: arguments.images] for part in (x, y, x_test, y_test))
 
 models = {}
-for objective, rate in (("generative", 0.05), ("hybrid", 0.1)):
+for objective, rate in (("generative", 0.1), ("hybrid", 1.0)):
     rbm = tf_wcd.RBMLayer(arguments.units, negative_phase="pcd", centered=True, classes=10, objective=objective, seed=0)
     updates = arguments.epochs * -(-len(x) // 100)
     schedule = keras.optimizers.schedules.PolynomialDecay(rate, updates, 0.0)

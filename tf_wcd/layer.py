@@ -88,7 +88,8 @@ class RBMLayer(ContrastiveModel):
         objective: what a layer with ``classes`` learns: ``"generative"``, the joint distribution of data and labels;
             ``"discriminative"``, the labels given the data, by the exact gradient of log P(y | x) without any negative
             phase; or ``"hybrid"``, both (Larochelle and Bengio 2008).
-        generative_weight: weight of the generative gradient in the hybrid one; that of the discriminative one is 1.
+        generative_weight: weight of the generative gradient in the hybrid one; that of the discriminative one is 1. The
+            latter is small: take ten times the learning rate of generative training.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
