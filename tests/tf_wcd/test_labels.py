@@ -254,7 +254,7 @@ def fitted():
     return models
 
 
-def accuracy(rbm, rows=len(X)):
+def accuracy(rbm, rows=None):
     return (np.argmax(rbm.label_log_prob(X[:rows]), axis=1) == Y[:rows]).mean()
 
 
