@@ -16,12 +16,13 @@ SHORT = {
     "fit_with_callbacks": (["--epochs=2"], r"Best model: KL \d"),
     "target_probabilities": (["--epochs=1"], r"n mod 3 = 0: target 0\.\d+, model 0\.\d+"),
     "inpainting": (["--images=1000", "--epochs=1"], r"Picture: inpainting\.png"),
+    "classification_rbm": (["--images=1000", "--epochs=1", "--units=50"], r"hybrid: test error \d+\.\d+%"),
     "gaussian_units": (["--epochs=5"], r"Exact mean log-density of the data: -\d"),
     "publish_serve_sample": (["--epochs=1"], r"Version 2: \d+% of 500 samples"),
     "own_negative_phase": (["--epochs=1"], r"data_and_noise: KL \d"),
     "two_workers": (["--updates=20"], r"Worker 1 of 2: KL \d"),
 }
-NEED_IMAGES = {"inpainting", "dbn_mnist"}
+NEED_IMAGES = {"inpainting", "classification_rbm", "dbn_mnist"}
 # Tested elsewhere.
 ELSEWHERE = {"dbn_mnist"}
 

@@ -108,7 +108,7 @@ class RBMEnsemble(ContrastiveModel):
         self.require_built()
         config = {name: value for name, value in self.get_config().items() if name not in MEMBERS_ONLY}
         rbm = RBMLayer.from_config({**config, "name": f"{self.name}_{index % self.count}"})
-        rbm.build((None, self.num_visible))
+        rbm.build((None, self.data_width))
         for mine, theirs in zip(rbm.weights, self._parameters(), strict=True):
             mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
         if self.phase_variables.built:
@@ -130,7 +130,9 @@ class RBMEnsemble(ContrastiveModel):
         return [variable for variable in self.weights if id(variable) not in chains]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """E[h | x] of every member, ``[count, batch, units]``."""
+        """E[h | x] of every member, ``[count, batch, units]``; labels are summed over."""
+        if self.classes:
+            return self.hidden_mean_of_data(inputs)
         fields = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + tf.expand_dims(self.hidden_bias, 1)
         return self.machine().hidden.mean(fields)
 

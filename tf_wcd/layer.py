@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_seed, is_integer
 from tf_wcd.machine import Machine
-from tf_wcd.negative_phases.composition import start
+from tf_wcd.negative_phases import composition
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling import run_chains
@@ -20,6 +20,7 @@ from tf_wcd.sampling.annealing import check_temperatures
 from tf_wcd.sampling.exchange import Ladder, run_ladder
 from tf_wcd.sampling.starts import start_of_chains
 from tf_wcd.training.contrastive import ContrastiveModel
+from tf_wcd.training.inputs.labels import one_hot_for_all
 
 
 def _by_gibbs(
@@ -80,10 +81,19 @@ class RBMLayer(ContrastiveModel):
         activity_target: mean activity that hidden units are held at (Hinton 2012), 0.1 say for sparse ones; ``None``
             for none.
         activity_cost: how strongly they are.
+        classes: number of labels that are joined to the visible units, as one more unit with so many states: then `fit`
+            and `evaluate` take labels ``y``, `label_log_prob` classifies, and `sample` draws data of given classes.
+            ``num_visible`` counts the columns of the labels, ``data_width`` does not. See `with_labels` for functions
+            of states.
+        objective: what a layer with ``classes`` learns: ``"generative"``, the joint distribution of data and labels;
+            ``"discriminative"``, the labels given the data, by the exact gradient of log P(y | x) without any negative
+            phase; or ``"hybrid"``, both (Larochelle and Bengio 2008).
+        generative_weight: weight of the generative gradient in the hybrid one; that of the discriminative one is 1. The
+            latter is small: take ten times the learning rate of generative training.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
-        ``[batch, visible units]``.
+        ``[batch, visible units]``, without labels.
 
     Output shape:
         ``[batch, units]``: E[h | x].
@@ -96,10 +106,20 @@ class RBMLayer(ContrastiveModel):
     >>> history = rbm.fit(2 * states - 1, sample_weight=probabilities, batch_size=14, steps_per_epoch=100, verbose=0)
     >>> rbm.sample(5, gibbs_steps=10, seed=1).shape
     TensorShape([5, 9])
+
+    With labels:
+
+    >>> digits = RBMLayer(18, classes=2, objective="hybrid", seed=0)
+    >>> digits.compile(keras.optimizers.SGD(0.1))
+    >>> history = digits.fit(states, states[:, 4], batch_size=14, steps_per_epoch=100, verbose=0)
+    >>> np.argmax(digits.label_log_prob(states), axis=1).shape
+    (14,)
     """
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """E[h | x]."""
+        """E[h | x]; labels are summed over."""
+        if self.classes:
+            return self.hidden_mean_of_data(inputs)
         field = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + self.hidden_bias
         return self.machine().hidden.mean(field)
 
@@ -116,6 +136,7 @@ class RBMLayer(ContrastiveModel):
         seed: int | None = None,
         method: str = "gibbs",
         temperatures: Any = 10,
+        labels: Any = None,
     ) -> tf.Tensor:
         """Visible states from chains of Gibbs sampling.
 
@@ -135,24 +156,35 @@ class RBMLayer(ContrastiveModel):
                 the moments of its own training that a model has which was trained with ``negative_phase="ptt"``. Its
                 chains are samples of the model already: a hundred steps make them new ones.
             temperatures: of ``"pt"``: their number, or the inverse temperatures, increasing from 0 to 1.
+            labels: class of each sample, of a layer with ``classes``: one number for all, ``[num_samples]`` numbers, or
+                one-hot rows. They are held fixed. Without them labels are drawn with all other units.
 
         Returns:
-            ``[num_samples, visible units]``.
+            ``[num_samples, visible units]``, without the columns of the labels.
         """
+        if labels is not None:
+            self.require_classes(f"labels of type {type(labels).__name__}")
+            rows = check_integer("num_samples", num_samples)
+            labels = one_hot_for_all(labels, self.classes, rows, self.variable_dtype)
         if method == "ptt":
-            return self._samples_of_phase(num_samples, gibbs_steps, initial, clamp, seed)
+            if labels is not None:
+                raise ValueError("The method 'ptt' has chains of its own: it takes no `labels`.")
+            return self._data_columns(self._samples_of_phase(num_samples, gibbs_steps, initial, clamp, seed))
         if method not in SAMPLERS:
             raise ValueError(f"`method` must be one of {[*SAMPLERS, 'ptt']}. Received: method={method!r}")
         if initial is None and method == "gibbs":
             self._warn_of_short_chains(gibbs_steps)
         key = self.sampling_key(seed)
-        visible, held, steps = start_of_chains(
-            self.machine(), num_samples, gibbs_steps, initial, clamp, batch_source(key)
+        start = start_of_chains(
+            self.machine(), num_samples, gibbs_steps, initial, clamp, batch_source(key), self.classes, labels
         )
-        more = (
-            [self._base_bias(), tf.constant(check_temperatures(temperatures), visible.dtype)] if method == "pt" else []
-        )
-        return call_compiled(SAMPLERS[method], self, visible, held, steps, key, *more, jit_compile=None)
+        betas = check_temperatures(temperatures) if method == "pt" else None
+        more = [] if betas is None else [self._base_bias(), tf.constant(betas, start.visible.dtype)]
+        return self._data_columns(call_compiled(SAMPLERS[method], self, *start, key, *more, jit_compile=None))
+
+    def _data_columns(self, visible: tf.Tensor) -> tf.Tensor:
+        """The visible units without the labels that users pass apart."""
+        return visible[..., : self.data_width] if self.classes else visible
 
     def _samples_of_phase(self, rows: Any, steps: Any, initial: Any, clamp: Any, seed: int | None) -> tf.Tensor:
         """Samples from the chains of the negative phase, where it has some that go on by themselves."""
@@ -210,6 +242,10 @@ class RBMLayer(ContrastiveModel):
         seed it is the same, bit for bit, in any batch and on any replica. `probability` is that of the upper state; of
         units without two states it is the mean.
 
+        Of a layer with ``classes``, inputs and answers are data without labels. These are drawn with the other units
+        (`gibbs` and `clamp` start from a random one), `encode` sums over them, and `free_energy` and `log_prob` are
+        missing.
+
         Args:
             filepath: folder to write; it must not exist, or be empty.
             format: `"tf_saved_model"` as described here; Keras' other formats hold the layer's call alone.
@@ -247,7 +283,7 @@ class RBMLayer(ContrastiveModel):
         """Starts the persistent chains from the given visible states, one chain each.
 
         Args:
-            x: ``[chains, visible units]``; data, say.
+            x: ``[chains, visible units]``; data, say, with labels where the layer has some (`with_labels`).
         """
         x = self.checked_visible(x)
         if self.phase_variables.built:
@@ -260,5 +296,5 @@ class RBMLayer(ContrastiveModel):
                 raise ValueError(f"The layer was made for {wished} chains. Received: {len(x)} states")
         key = key_of(self.seed_generator.next())
         with self.distribute_strategy.scope():
-            state = start(self.negative_phase, self.machine(), key, visible=tf.convert_to_tensor(x))
+            state = composition.start(self.negative_phase, self.machine(), key, visible=tf.convert_to_tensor(x))
         self.phase_variables.start(state)

@@ -21,12 +21,13 @@ Y = RNG.integers(0, 3, 60)
 SPEC = DataSpec(tf_wcd.units.get("bernoulli"), None, 0, "float32")
 
 
-def small(labels=0, phase="pcd", compile_with=None, **kwargs):
-    top = tf_wcd.units.Labelled("bernoulli", labels) if labels else "bernoulli"
+def small(labels=0, phase="pcd", compile_with=None, joined=False, **kwargs):
+    """A stack whose top layer has labels, which it takes as ``y`` or joined to its columns."""
+    options = {"visible_type": tf_wcd.units.Labelled("bernoulli", labels)} if joined else {"classes": labels or None}
     dbn = tf_wcd.DBN(
         [
             tf_wcd.RBMLayer(6, negative_phase=phase, seed=1, name="one", **kwargs),
-            tf_wcd.RBMLayer(5, visible_type=top, negative_phase=phase, seed=2, name="two", **kwargs),
+            tf_wcd.RBMLayer(5, negative_phase=phase, seed=2, name="two", **options, **kwargs),
         ]
     )
     for rbm in dbn.rbms:
@@ -38,9 +39,9 @@ def small(labels=0, phase="pcd", compile_with=None, **kwargs):
 @pytest.mark.parametrize("labels", [0, 3])
 def test_a_layer_is_trained_on_what_the_layers_below_make_of_the_data(labels):
     dbn = small(labels)
-    histories = dbn.pretrain(X, Y, epochs=(5, 7), batch_size=60, verbose=0)
+    histories = dbn.pretrain(X, Y if labels else None, epochs=(5, 7), batch_size=60, verbose=0)
     # By hand: the first layer on the data, then the second on its expectations with the labels beside them.
-    alone = small(labels).rbms
+    alone = small(labels, joined=bool(labels)).rbms
     alone[0].fit(X, batch_size=60, epochs=5, verbose=0)
     inputs = alone[0](X).numpy()
     alone[1].fit(np.hstack([inputs, np.eye(3)[Y]]) if labels else inputs, batch_size=60, epochs=7, verbose=0)
@@ -245,7 +246,7 @@ def test_bad_arguments_before_any_training():
     labelled = small(labels=3)
     for y, message in (
         (None, r"pass `y`. Received: no labels"),
-        (Y + 1, r"0 .. 2. Received: 1 to 3"),
+        (Y + 1, r"0 .. 2. Received: 3 in row \d"),
         (Y[:5], r"60 class numbers.*Received: shape \(5,\)"),
         (np.full((60, 3), 0.5), r"sum 1 in each row. Received: \[0.5, 0.5, 0.5\] in row 0"),
     ):

@@ -120,7 +120,7 @@ def test_bad_arguments_of_sampling():
     for model, arguments, message in (
         (dbn, {"num_samples": 0}, r"num_samples.*Received: num_samples=0"),
         (dbn, {"num_samples": 2, "gibbs_steps": -1}, r"Received: gibbs_steps=-1"),
-        (dbn, {"num_samples": 2, "labels": 2}, r"0 .. 1. Received: 2 to 2"),
+        (dbn, {"num_samples": 2, "labels": 2}, r"0 .. 1. Received: 2 in row 0"),
         (dbn, {"num_samples": 2, "labels": [0, 1, 1]}, r"2 class numbers.*Received: shape \(3,\)"),
         (dbn, {"num_samples": 2, "initial": np.zeros((3, 5))}, r"one row or 2. Received: shape \(3, 5\)"),
         (dbn, {"num_samples": 2, "initial": np.zeros(4)}, r"5 columns.*Received: shape \(1, 4\)"),

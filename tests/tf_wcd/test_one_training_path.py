@@ -31,7 +31,7 @@ def layer():
 
 
 def ensemble():
-    return tf_wcd.RBMEnsemble(4, count=2, negative_phase="pcd", seed=1)
+    return tf_wcd.RBMEnsemble(4, count=2, negative_phase="pcd", classes=3, objective="hybrid", seed=1)
 
 
 def stack():
@@ -39,6 +39,7 @@ def stack():
 
 
 MODELS = {"layer": layer, "ensemble": ensemble, "stack": stack}
+LABELS = {"layer": None, "ensemble": Y, "stack": Y}
 
 
 def compiled(name, rate=0.1, **options):
@@ -57,7 +58,7 @@ def test_all_kinds_of_data_give_the_same_model(name):
     for kind in ("array", "dataset", "pydataset", "generator"):
         model = compiled(name)
         if kind == "array":
-            model.fit(X, Y, batch_size=10, shuffle=False, verbose=0)
+            model.fit(X, LABELS[name], batch_size=10, shuffle=False, verbose=0)
         else:
             source = {
                 "dataset": lambda: tf.data.Dataset.from_tensor_slices((X, Y)).batch(10),
@@ -90,7 +91,7 @@ def test_bad_batches_are_found_before_any_update_uses_them(name):
 def test_divergence_is_stopped_and_taken_back(name):
     model = compiled(name, rate=1e39)  # infinite in single precision
     with pytest.raises(tf_wcd.DivergenceError, match="put back to update 0"):
-        model.fit(X, Y, batch_size=10, epochs=3, verbose=0)
+        model.fit(X, LABELS[name], batch_size=10, epochs=3, verbose=0)
     assert all(np.isfinite(value).all() for value in parameters(model))
     assert int(model.optimizer.iterations.numpy()) == 0
 
@@ -105,10 +106,10 @@ class Killed(keras.callbacks.Callback):
 def test_an_interrupted_training_goes_on_to_the_same_bits(name, tmp_path):
     def fit(model, *callbacks):
         backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-        model.fit(X, Y, batch_size=15, epochs=4, callbacks=[backup, *callbacks], verbose=0)
+        model.fit(X, LABELS[name], batch_size=15, epochs=4, callbacks=[backup, *callbacks], verbose=0)
 
     whole = compiled(name)
-    whole.fit(X, Y, batch_size=15, epochs=4, verbose=0)
+    whole.fit(X, LABELS[name], batch_size=15, epochs=4, verbose=0)
     with pytest.raises(KeyboardInterrupt):
         fit(compiled(name), Killed())
     resumed = compiled(name)
@@ -122,7 +123,7 @@ def test_many_updates_in_one_call_are_the_same_as_one_by_one(name):
     results = []
     for steps in (1, 4):
         model = compiled(name, steps_per_execution=steps)
-        model.fit(X, Y, batch_size=10, epochs=2, verbose=0)
+        model.fit(X, LABELS[name], batch_size=10, epochs=2, verbose=0)
         results.append(parameters(model))
     for one, many in zip(*results, strict=True):
         np.testing.assert_allclose(one, many, atol=2e-6)

@@ -178,7 +178,7 @@ def test_bad_arguments():
     dbn.compile("sgd")
     for arguments, message in (
         ((np.zeros((4, 5)),), r"3 labels: pass `y`. Received: no labels"),
-        ((np.zeros((4, 5)), [0, 1, 2, 3]), r"0 .. 2. Received: 0 to 3"),
+        ((np.zeros((4, 5)), [0, 1, 2, 3]), r"0 .. 2. Received: 3 in row 3"),
         ((np.zeros((4, 6)), [0, 1, 2, 0]), r"5 columns"),
         ((tf.data.Dataset.from_tensor_slices(np.zeros((4, 5))).batch(2),), r"Received: no labels"),
         ((tf.data.Dataset.from_tensor_slices(np.zeros((0, 5))).batch(2),), r"empty"),

@@ -29,6 +29,7 @@ class EvaluationCallback(keras.callbacks.Callback):
     """
 
     names: tuple[str, ...]
+    of_data = False  # whether the states are data without labels, where the model has labels
 
     def __init__(self, states: Any, every: int, what: str, strict: bool = True) -> None:
         super().__init__()
@@ -48,7 +49,11 @@ class EvaluationCallback(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         # Wrong states are refused before the first update if possible, and not an epoch later.
         if self.model.built and self.states is not None:
-            check_visible(self.states, self.model.visible_unit, self.model.num_visible, self._what, strict=self._strict)
+            model = self.model
+            unit, width = (
+                (model.data_unit, model.data_width) if self.of_data else (model.visible_unit, model.num_visible)
+            )
+            check_visible(self.states, unit, width, self._what, strict=self._strict)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not self.history or (epoch + 1) % self.every == 0:

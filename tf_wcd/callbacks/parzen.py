@@ -15,7 +15,7 @@ class Parzen(EvaluationCallback):
     the samples. Values can be compared only for the same sigma and number of samples.
 
     Args:
-        x: states ``[n, visible units]``, for example validation data.
+        x: states ``[n, visible units]``, for example validation data; without labels.
         sigma: standard deviation of the windows; see `tf_wcd.evaluation.parzen_bandwidth`.
         every: epochs between two evaluations.
         num_samples: number of samples of the model.
@@ -37,6 +37,7 @@ class Parzen(EvaluationCallback):
     """
 
     names = ("parzen_log_likelihood",)
+    of_data = True
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         energies = {}
         for name, x in self.data.items():
             rows = array_of(x, name)[:MOST_ROWS]
-            check_visible(rows, model.visible_unit, model.num_visible, name)
+            check_visible(rows, model.data_unit, model.data_width, name)
             energies[name] = float(tf.reduce_mean(model.free_energy(rows)))
             tf.summary.scalar(f"free_energy/{name}", energies[name])
             if name == "train":
@@ -125,11 +125,11 @@ class RBMTensorBoard(keras.callbacks.Callback):
     def _shape(self) -> tuple[int, int]:
         from tf_wcd import plots
 
-        shape = self.image_shape or plots.picture_shape(self.model.num_visible)
-        if len(shape) != 2 or min(shape) < 1 or shape[0] * shape[1] > self.model.num_visible:
+        shape = self.image_shape or plots.picture_shape(self.model.data_width)
+        if len(shape) != 2 or min(shape) < 1 or shape[0] * shape[1] > self.model.data_width:
             raise ValueError(
                 "`image_shape` must be the height and width of a picture of at most "
-                f"{self.model.num_visible} pixels. Received: image_shape={shape!r}"
+                f"{self.model.data_width} pixels. Received: image_shape={shape!r}"
             )
         return shape
 
@@ -140,7 +140,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
 
         height, width = self._shape()
         states = self.model.sample(self.samples, gibbs_steps=self.gibbs_steps, seed=self.seed).numpy()
-        low, high = self.model.visible_unit.data_range
+        low, high = self.model.data_unit.data_range
         if not np.isfinite(high):
             low, high = np.quantile(states, [0.01, 0.99])
         scaled = (states[:, : height * width] - low) / max(high - low, 1e-12)

@@ -15,7 +15,7 @@ from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import Drawn, random_visible, run_chains
 from tf_wcd.sampling.passes import pass_down, pass_up
 from tf_wcd.tables import array_of
-from tf_wcd.training.inputs.labels import one_hot
+from tf_wcd.training.inputs.labels import one_hot_for_all
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -83,8 +83,7 @@ def start_of_top(
     held = None
     if labels is not None:
         dbn.require_classes(f"labels of type {type(labels).__name__}")
-        numbers = np.asarray(labels)
-        wanted = one_hot(np.full(rows, numbers) if numbers.ndim == 0 else numbers, dbn.classes, rows, dtype.name)
+        wanted = one_hot_for_all(labels, dbn.classes, rows, dtype.name)
         visible = tf.concat([visible[:, : -dbn.classes], wanted], axis=1)
         held = tf.broadcast_to(tf.range(top.num_visible) >= top.num_visible - dbn.classes, visible.shape)
     return visible, held, tf.constant(steps)

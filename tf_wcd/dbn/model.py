@@ -31,8 +31,9 @@ class DBN(Stack):
     Called on data, it gives the expected hidden units of the top RBM, where each layer hands its expectations to the
     next.
 
-    To join labels to the units that the top RBM sees, give it ``visible_type=tf_wcd.units.Labelled(kind, classes)``.
-    Then `pretrain` takes labels ``y``, `sample` draws data of given classes, and `label_log_prob` classifies.
+    To join labels to the units that the top RBM sees, make it with ``classes``, or give it
+    ``visible_type=tf_wcd.units.Labelled(kind, classes)``. Then `pretrain` takes labels ``y``, `sample` draws data of
+    given classes, and `label_log_prob` classifies.
 
     Args:
         layers: `RBMLayer`s, from the bottom, each compiled with an optimizer before `pretrain`.
@@ -116,7 +117,7 @@ class DBN(Stack):
             x: an array ``[examples, visible units]``, or a `tf.data.Dataset` of batches ``x``, ``(x, y)`` or
                 ``(x, y, sample_weight)``. Arrays are shuffled and repeated without a seam: an epoch has as many full
                 batches as cover them.
-            y: labels of an array, class numbers or one-hot, where the top layer has labels; ignored otherwise.
+            y: labels of an array, class numbers or one-hot, where the top layer has labels; refused otherwise.
             epochs: epochs of each layer *in all*, those of earlier calls included: one number, or one for each layer.
                 ``(10, 0)`` trains the first layer and stops.
             batch_size: examples in a batch of an array.
@@ -285,8 +286,7 @@ class DBN(Stack):
         """Raises ValueError if the top layer has no labels."""
         if not self.classes:
             raise ValueError(
-                "The top layer has no labels: give it visible_type=tf_wcd.units.Labelled(kind, classes). "
-                f"Received: {received}"
+                f"The top layer has no labels: make it with `RBMLayer(..., classes=...)`. Received: {received}"
             )
 
     def _check(self, x: Any) -> np.ndarray:

@@ -101,6 +101,7 @@ def _train_layer(
         key_of(tf.constant([seed, 0], tf.int64), purpose=0xDB),
         classes=dbn.classes,
         with_labels=number == len(dbn.rbms) - 1,
+        joined=not rbm.classes,
     )
 
     def describe(epoch: int) -> None:
@@ -131,6 +132,7 @@ def inputs_of_layer(
     key: tf.Tensor,
     classes: int,
     with_labels: bool,
+    joined: bool = True,
 ) -> tf.data.Dataset:
     """What a layer is trained on: batches of the data carried up through the layers below it.
 
@@ -142,7 +144,8 @@ def inputs_of_layer(
         inputs: ``"probabilities"`` or ``"samples"``: what each layer hands to the next.
         key: uint32 [2] for the samples; those of a batch depend on its number alone.
         classes: number of labels.
-        with_labels: join the labels to the units.
+        with_labels: whether the layer has the labels among its units.
+        joined: join them to the columns; else they come as the second item of a batch.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -151,6 +154,8 @@ def inputs_of_layer(
         word = tf.bitwise.bitwise_and(number, tf.constant(2**32 - 1, tf.int64))
         source = batch_source(subkey(key, word)) if inputs == "samples" else None
         states = pass_up(machines, x, source)[-1]
+        if with_labels and not joined:
+            return states, y, weights
         states = tf.concat([states, y], axis=-1) if with_labels else states
         return states, states[:, :1], weights
 

@@ -64,7 +64,7 @@ class Stack(TrainingModel):
         check_layers(self.rbms)
         for rbm, width in zip(self.rbms, widths_of(self.rbms, int(input_shape[-1])), strict=True):
             if not rbm.built:
-                rbm.build((None, width))
+                rbm.build((None, width - rbm.classes))
             elif rbm.num_visible != width:
                 raise ValueError(f"Layer {rbm.name!r} has {rbm.num_visible} visible units. Received: {width} columns")
         self.num_visible = int(input_shape[-1])
@@ -133,6 +133,11 @@ class Stack(TrainingModel):
             raise ValueError(
                 "The up-down algorithm runs on one replica; `pretrain` and `RBMLayer.fit` train on several. "
                 f"Received: a strategy of {count} replicas"
+            )
+        if self.top.objective != "generative":
+            raise ValueError(
+                "The up-down algorithm trains a generative model. "
+                f"Received: objective={self.top.objective!r} of the top layer"
             )
         self.top.validate()
 

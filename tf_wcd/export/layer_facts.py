@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> None:
     """Writes one layer: see `RBMLayer.export`."""
-    if rbm.visible_unit.classes:
+    if rbm.visible_unit.classes and not rbm.classes:
         raise ValueError(
             "An RBM with labels is exported as a Deep Belief Network of one layer: `tf_wcd.DBN([rbm]).export(path)`. "
             f"Received: visible_type={rbm.visible_unit.name!r}"

@@ -16,22 +16,28 @@ from tf_wcd.normaliser import check_normaliser
 from tf_wcd.random import key_of
 from tf_wcd.regularizers import Proximal
 from tf_wcd.training.gradient import Gradient, Offsets
-from tf_wcd.training.inputs import DataSpec, Input
-from tf_wcd.training.machine_model import MachineModel
+from tf_wcd.training.inputs import Input
+from tf_wcd.training.labelled_model import LabelledModel
+from tf_wcd.training.objectives import hybrid, label_gradient, label_measures, phases_without_points
 from tf_wcd.training.sparsity import running_activity, towards_target
 from tf_wcd.training.step import Phases, gradient_of, measures_of, phases_of
 
 _CHAINS = 0xC4A1  # the purpose of the key of the first chains: with or without them, updates draw the same numbers
 
 
-class ContrastiveModel(MachineModel):
+class ContrastiveModel(LabelledModel):
     """One RBM, or several along leading axes, whose step is the difference of a positive and a negative phase."""
 
     # The update
 
-    def data_spec(self) -> DataSpec:
-        width = self.num_visible if self.built else None
-        return DataSpec(self.visible_unit, width, 0, self.variable_dtype, self.feature_names_in_)
+    @property
+    def has_negative_phase(self) -> bool:
+        """Whether the objective needs one."""
+        return self.objective != "discriminative"
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return [metric for metric in super().metrics if self.has_negative_phase or metric.name != "ess"]
 
     def validate(self) -> None:
         check_normaliser(self.machine())
@@ -43,17 +49,32 @@ class ContrastiveModel(MachineModel):
     def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
         machine = self.machine()
         visible = tf.cast(rows, machine.kernel.dtype)
+        if not self.has_negative_phase:
+            return phases_without_points(machine, visible, sample_weight, state)
         return phases_of(machine, self.negative_phase, visible, sample_weight, state, key)
 
-    def measures(self, update: Phases) -> dict[str, tf.Tensor]:
-        return {**measures_of(update), **self.negative_phase.metrics(update.state)}
+    def measures(self, update: Phases) -> dict[str, Any]:
+        measures: dict[str, Any] = measures_of(update)
+        if self.classes:
+            measures |= label_measures(update, self.objective, self.generative_weight, measures["loss"])
+        return measures | (self.negative_phase.metrics(update.state) if self.has_negative_phase else {})
 
     def collapse_warning(self, ess: float, batch_size: int) -> str | None:
         phase, shapes = self.negative_phase, self.phase_variables.shapes()
         return collapse_warning(phase, ess, phase.source.num_points(self.machine(), batch_size, shapes))
 
+    def gradient(self, update: Phases) -> Gradient:
+        """The gradient of the objective, to be followed downhill."""
+        offsets = self.offsets()
+        if self.objective == "generative":
+            return gradient_of(update, offsets)
+        of_labels = label_gradient(update, offsets)
+        if not self.has_negative_phase:
+            return of_labels
+        return hybrid(of_labels, gradient_of(update, offsets), self.generative_weight)
+
     def apply_update(self, update: Phases) -> None:
-        gradient = gradient_of(update, self.offsets())
+        gradient = self.gradient(update)
         if self.activity_target is not None:
             activity = running_activity(update, tf.convert_to_tensor(self.hidden_activity))
             gradient = towards_target(gradient, update, activity, self.activity_target, self.activity_cost)
@@ -76,8 +97,8 @@ class ContrastiveModel(MachineModel):
 
     def correct(self, update: Phases) -> None:
         """Lets the negative phase put other parameters in the place of those that the optimizer has set."""
-        if replicas.count() > 1:
-            return  # each would assign to variables that all share
+        if replicas.count() > 1 or not self.has_negative_phase:
+            return  # several replicas would each assign to variables that all share
         machine = self.negative_phase.source.corrected(update.machine, self.machine(), update.state)
         if machine is not None:
             for variable, value in (
@@ -158,7 +179,8 @@ class ContrastiveModel(MachineModel):
     def build_training(self, batch_size: int) -> None:
         if not self.phase_variables.built:
             self.phase_variables.start(self._first_state(batch_size))
-        self.add_phase_measures(self.negative_phase.metrics(self.phase_state()))
+        if self.has_negative_phase:
+            self.add_phase_measures(self.negative_phase.metrics(self.phase_state()))
 
     def evaluation_state(self, batch_size: int) -> State:
         if self.phase_variables.built:
@@ -167,6 +189,8 @@ class ContrastiveModel(MachineModel):
 
     def _first_state(self, batch_size: int) -> State:
         """The state before the first update, all rows counted."""
+        if not self.has_negative_phase:
+            return {}
         key = key_of(self.seed_generator.state, purpose=_CHAINS)
         # By default each replica has as many chains as examples; the last one may have fewer of these.
         replicas_in_sync = self.distribute_strategy.num_replicas_in_sync
@@ -179,7 +203,7 @@ class ContrastiveModel(MachineModel):
         if not self.built:
             return {}
         shapes = {name: list(shape) for name, shape in self.phase_variables.shapes().items()}
-        return {"input_shape": [None, self.num_visible], "phase_shapes": shapes if self.phase_variables.built else None}
+        return {"input_shape": [None, self.data_width], "phase_shapes": shapes if self.phase_variables.built else None}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         if not config:

@@ -16,10 +16,12 @@ from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.normaliser import check_sides, flaw
 from tf_wcd.tables import array_of, is_table
 from tf_wcd.training.model import TrainingModel
+from tf_wcd.training.objectives import check_objective
 from tf_wcd.training.phase_variables import PhaseVariables
 from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
+from tf_wcd.units.labelled import with_labels
 
 REGULARIZERS = ("kernel_regularizer", "visible_bias_regularizer", "hidden_bias_regularizer")
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
@@ -50,6 +52,9 @@ class MachineModel(TrainingModel):
         standardized: bool = False,
         activity_target: float | None = None,
         activity_cost: float = 0.01,
+        classes: int | None = None,
+        objective: str = "generative",
+        generative_weight: float = 0.01,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -58,6 +63,11 @@ class MachineModel(TrainingModel):
             raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
         self.units = check_integer("units", units)
         self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
+        self.classes = 0 if classes is None else check_integer("classes", classes, least=2)
+        if self.classes:
+            self.visible_unit = with_labels(self.visible_unit, self.classes)
+            self._measures.append(keras.metrics.Mean(name="accuracy"))
+        self.objective, self.generative_weight = check_objective(objective, generative_weight, self.classes)
         self.hidden_unit.check_columns(self.units)
         self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
         self.standardized = bool(standardized)
@@ -90,14 +100,24 @@ class MachineModel(TrainingModel):
 
     # Variables
 
+    @property
+    def data_unit(self) -> Unit:
+        """The kind of units of the data: the visible units, but for the labels of a layer with ``classes``."""
+        return self.visible_unit.without_labels() if self.classes else self.visible_unit
+
+    @property
+    def data_width(self) -> int:
+        """Columns of the data: ``num_visible``, but for the labels of a layer with ``classes``."""
+        return self.num_visible - self.classes
+
     def build(self, input_shape: Any) -> None:
-        """Makes the variables, for inputs of the shape ``[batch, visible units]``."""
+        """Makes the variables, for data of the shape ``[batch, visible units]``, labels not counted."""
         width = input_shape[-1]
         if len(input_shape) != 2 or not width:
             raise ValueError(
                 f"The input of an RBM must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
             )
-        n_v, n_h = int(width), self.units
+        n_v, n_h = int(width) + self.classes, self.units
         self.visible_unit.check_columns(n_v)
         check_sides(self.visible_unit, n_v, self.hidden_unit, n_h)
         self.num_visible = n_v
@@ -119,7 +139,7 @@ class MachineModel(TrainingModel):
         if self.activity_target is not None:
             target = _values(np.full([n_h], self.activity_target))
             self.hidden_activity = self._add("hidden_activity", (n_h,), target, trainable=False)
-        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: n_v})
+        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: int(width)})
         self.built = True
 
     def _add(
@@ -194,18 +214,26 @@ class MachineModel(TrainingModel):
         machine = self.machine()
         return machine.reconstruct(machine.hidden_field(x))
 
-    def visible_tensor(self, x: Any) -> tf.Tensor:
-        """Visible states as a tensor ``[n, visible units]``; builds the layer for them."""
+    def visible_tensor(self, x: Any, labels: bool = True) -> tf.Tensor:
+        """Visible states as a tensor ``[n, visible units]``; builds the layer for them.
+
+        Args:
+            x: what the user passed.
+            labels: whether the rows have the columns of the labels, where the model has some.
+        """
         if is_table(x) or not tf.is_tensor(x):
             x = array_of(x, names=self.feature_names_in_)
         x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
         if x.shape.rank != 2:
             raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
+        joined = self.classes if labels else 0
         if not self.built:
-            self.build((None, x.shape[-1]))
-        if x.shape[-1] != self.num_visible:
+            self.build((None, x.shape[-1] - joined))
+        if x.shape[-1] != self.data_width + joined:
+            hint = f", with {joined} for the label: see `with_labels`" if joined else ""
             raise ValueError(
-                f"`x` must have {self.num_visible} columns, one for each visible unit. Received: shape {x.shape}"
+                f"`x` must have {self.data_width + joined} columns, one for each visible unit{hint}. "
+                f"Received: shape {x.shape}"
             )
         return x
 
@@ -237,7 +265,7 @@ class MachineModel(TrainingModel):
             x, self.visible_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_
         )
         if not self.built:
-            self.build((None, x.shape[1]))
+            self.build((None, x.shape[1] - self.classes))
         return x
 
     # Saving
@@ -246,7 +274,7 @@ class MachineModel(TrainingModel):
         return {
             **super().get_config(),
             "units": self.units,
-            "visible_type": serialize_unit(self.visible_unit),
+            "visible_type": serialize_unit(self.data_unit),
             "hidden_type": serialize_unit(self.hidden_unit),
             "negative_phase": keras.saving.serialize_keras_object(self.negative_phase),
             "centered": self.centered,
@@ -258,6 +286,9 @@ class MachineModel(TrainingModel):
             "standardized": self.standardized,
             "activity_target": self.activity_target,
             "activity_cost": self.activity_cost,
+            "classes": self.classes or None,
+            "objective": self.objective,
+            "generative_weight": self.generative_weight,
             "seed": self.seed,
         }
 

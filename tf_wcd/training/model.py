@@ -111,12 +111,13 @@ class TrainingModel(UpdatingModel):
         steps_per_epoch: int | None = None,
         **kwargs: Any,
     ) -> keras.callbacks.History:
-        """Trains the model. Arguments are those of `keras.Model.fit`, but that there are no targets.
+        """Trains the model. Arguments are those of `keras.Model.fit`; there are no targets but labels.
 
         Args:
             x: an array ``[examples, visible units]``, a `tf.data.Dataset` of batches, a `keras.utils.PyDataset` or a
                 generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
-            y: labels, class numbers or one-hot, where the model joins labels to its units; ignored otherwise.
+            y: labels, class numbers or one-hot, of a model with labels: `RBMLayer(..., classes=...)`. Other models
+                have no use for it, and refuse it beside an array. What a data set yields as ``y`` they ignore.
             batch_size: examples in a batch of an array, 32 if not given, at most all. Validation data in arrays come in
                 batches of the same size, unless ``validation_batch_size`` says otherwise.
             sample_weight: weight of each example of an array: the target probabilities if the examples are distinct
@@ -213,6 +214,12 @@ class TrainingModel(UpdatingModel):
         self._prepare(data)
         return super().train_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
 
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
+        """The metrics of one batch, as `keras.Model.test_on_batch`."""
+        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=np.shape(x)[0])
+        self._build_for(data)
+        return super().test_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
+
     @property
     def first_update(self) -> int:
         """Number of updates before this training, which decides the order of the data."""
@@ -246,7 +253,9 @@ class TrainingModel(UpdatingModel):
 
     def _check_fit(self, batch_size: Any, steps_per_epoch: Any, class_weight: Any) -> None:
         if class_weight is not None:
-            raise ValueError(f"An RBM has no classes: use `sample_weight`. Received: class_weight={class_weight!r}")
+            raise ValueError(
+                f"Weights are those of examples: use `sample_weight`. Received: class_weight={class_weight!r}"
+            )
         if not self.compiled:
             raise ValueError("Call `compile(optimizer=...)` before `fit`.")
         for name, value in (("batch_size", batch_size), ("steps_per_epoch", steps_per_epoch)):

@@ -34,6 +34,18 @@ class Phases(NamedTuple):
     state: State
 
 
+class Weighted(NamedTuple):
+    """A measure of a batch that counts by the batch's weight, where several batches are averaged.
+
+    Attributes:
+        value: the measure, ``[...]``.
+        weight: sum of the sample weights.
+    """
+
+    value: tf.Tensor
+    weight: tf.Tensor
+
+
 def phases_of(
     machine: Machine,
     negative_phase: NegativePhase,

@@ -17,6 +17,7 @@ from tf_wcd.training.inputs.arrays import ResidentData
 from tf_wcd.training.loop import BlockRunner
 from tf_wcd.training.resume import FirstUpdate
 from tf_wcd.training.sharing import Programs
+from tf_wcd.training.step import Weighted
 
 MEASURES = ("loss", "reconstruction_error", "ess")
 _EVALUATION = 0x5EED  # the purpose of the key of evaluations: training never uses it
@@ -45,6 +46,8 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
       the points and weights held is the update. It is *not* the likelihood, and need not fall.
     - ``reconstruction_error``: mean square of x - E[x | E[h | x]].
     - ``ess``: effective sample size of the negative phase's weights, as a fraction of the number of points.
+    - ``accuracy``, of an RBM with ``classes``: fraction of examples whose label is the most probable one. Without a
+      generative objective the ``loss`` is the mean of -log P(label | x), and there is no ``ess``.
     - what the negative phase adds (`NegativePhase.metrics`).
     """
 
@@ -103,8 +106,8 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
         """Computes an update of a batch; nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} must implement `update`.")
 
-    def measures(self, update: Any) -> dict[str, tf.Tensor]:
-        """Values of the metrics, by name."""
+    def measures(self, update: Any) -> dict[str, Any]:
+        """Values of the metrics, by name: tensors, or `Weighted` ones."""
         raise NotImplementedError(f"{type(self).__name__} must implement `measures`.")
 
     def collapse_warning(self, ess: float, batch_size: int) -> str | None:
@@ -137,7 +140,8 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
         """Puts the measures of an update into the metrics, and returns the logs."""
         measures = self.measures(update)
         for metric in self.metrics:
-            metric.update_state(measures[metric.name])
+            measure = measures[metric.name]
+            metric.update_state(*(measure if isinstance(measure, Weighted) else (measure,)))
         return {metric.name: replicas.for_logs(metric.result()) for metric in self.metrics}
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:

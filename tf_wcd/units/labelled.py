@@ -49,3 +49,19 @@ class Labelled(Mixed):
 
     def get_config(self) -> dict[str, Any]:
         return {"base": serialize(self.units[0]), "classes": self.classes}
+
+
+def with_labels(unit: Unit, classes: int) -> Unit:
+    """The units with a label beside them.
+
+    Example:
+
+    >>> with_labels(get("spin"), 3).classes
+    3
+    """
+    if unit.classes:
+        raise ValueError(
+            f"The visible units have {unit.classes} labels already: give `classes` or labelled units, not both. "
+            f"Received: classes={classes!r} and visible_type={unit!r}"
+        )
+    return Labelled(unit, classes)

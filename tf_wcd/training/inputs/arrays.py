@@ -23,7 +23,7 @@ class ArrayInput(Input):
 
     Args:
         x: ``[examples, visible units]``.
-        y: labels, where the model takes any; else ignored.
+        y: labels, where the model takes any; else ``None``.
         sample_weight: ``[examples]``; equal if not given.
         spec: what the model takes.
         batch_size: examples in a batch, 32 if not given, at most all.
@@ -49,6 +49,7 @@ class ArrayInput(Input):
         rows = len(self.x)
         self.spec = spec.with_width(self.x.shape[1])
         spec.require_labels(y)
+        spec.refuse_labels(y)
         self.labels = one_hot(y, spec.classes, rows, spec.dtype) if spec.classes else None
         self.weights = np.ones(rows) if sample_weight is None else check_sample_weight(sample_weight, rows)
         self.batch_size = min(int(batch_size or DEFAULT_BATCH_SIZE), rows)

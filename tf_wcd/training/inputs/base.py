@@ -55,19 +55,27 @@ class DataSpec:
             checked = np.ones(len(x), self.dtype)
         else:
             checked = check_sample_weight(weights, len(x)).astype(self.dtype)
-        return self.joined(x, y), checked
+        return self.joined(x, y, f"Labels of {where}"), checked
 
-    def joined(self, x: np.ndarray, y: Any) -> np.ndarray:
-        """The rows with their labels in one-hot coding, where the model takes any."""
+    def joined(self, x: np.ndarray, y: Any, what: str = "Labels") -> np.ndarray:
+        """The rows with their labels in one-hot coding, where the model takes any; ``what`` is for messages."""
         if not self.classes:
             return x
         self.require_labels(y)
-        return np.concatenate([x, one_hot(y, self.classes, len(x), self.dtype)], axis=1)
+        return np.concatenate([x, one_hot(y, self.classes, len(x), self.dtype, what)], axis=1)
 
     def require_labels(self, y: Any) -> None:
         """Raises ValueError where the model takes labels and there are none."""
         if self.classes and y is None:
             raise ValueError(f"The model has {self.classes} labels: pass `y`. Received: no labels")
+
+    def refuse_labels(self, y: Any) -> None:
+        """Raises ValueError where labels were passed and the model takes none."""
+        if not self.classes and y is not None:
+            raise ValueError(
+                "`y` has no use: the model has no labels. Leave it out, or make the layer with "
+                f"`RBMLayer(..., classes=...)`. Received: y of the type {type(y).__name__}"
+            )
 
 
 class Blocks(NamedTuple):

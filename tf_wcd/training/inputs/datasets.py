@@ -121,7 +121,8 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
         rows = x
         if spec.classes:
             labels, good = one_hot_tensor(y, spec.classes, dtype)
-            conditions.append((good, f"labels must be in 0 .. {spec.classes - 1}, or one-hot", []))
+            known = [", minimum ", tf.reduce_min(y), ", maximum ", tf.reduce_max(y)]
+            conditions.append((good, f"labels must be in 0 .. {spec.classes - 1}, or one-hot", known))
             rows = tf.concat([x, labels], axis=1)
         with tf.control_dependencies(_asserts(conditions, position)):
             return tf.identity(rows), tf.identity(weights)

@@ -8,8 +8,15 @@ import numpy as np
 import tensorflow as tf
 
 
-def one_hot(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
+def one_hot(labels: Any, classes: int, rows: int, dtype: str, what: str = "Labels") -> np.ndarray:
     """Labels as ``[rows, classes]``, from class numbers or from what is one-hot (or probabilities) already.
+
+    Args:
+        labels: what the user passed.
+        classes: number of classes.
+        rows: number of examples.
+        dtype: type of the result.
+        what: what they are, for messages.
 
     Example:
 
@@ -19,24 +26,33 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape == (rows, 1):
         labels = labels[:, 0]
-    if labels.shape == (rows, classes):
+    if labels.dtype.kind not in "biuf" or labels.shape not in ((rows, classes), (rows,)):
+        raise ValueError(
+            f"{what} must be {rows} class numbers, or have the shape [{rows}, {classes}]. "
+            f"Received: shape {labels.shape}, dtype {labels.dtype}"
+        )
+    if labels.ndim == 2:
         labels = labels.astype(dtype)
         wrong = ~((labels >= 0).all(axis=1) & np.isclose(labels.sum(axis=1), 1.0, atol=1e-4))
         if wrong.any():
             row = int(wrong.argmax())
             raise ValueError(
-                "One-hot labels must be at least 0, with the sum 1 in each row. "
+                f"{what} in one-hot coding must be at least 0, with the sum 1 in each row. "
                 f"Received: {labels[row].tolist()} in row {row}"
             )
         return labels
-    if labels.shape != (rows,) or not np.array_equal(labels, labels.astype("int64")):
-        raise ValueError(
-            f"Labels must be {rows} class numbers, or have the shape [{rows}, {classes}]. "
-            f"Received: shape {labels.shape}, dtype {labels.dtype}"
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(f"Labels must be in 0 .. {classes - 1}. Received: {labels.min()} to {labels.max()}")
+    numbers = labels.astype("float64")
+    wrong = ~((numbers >= 0) & (numbers < classes) & (numbers == np.trunc(numbers)))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(f"{what} must be class numbers in 0 .. {classes - 1}. Received: {labels[row]} in row {row}")
     return np.eye(classes, dtype=dtype)[labels.astype("int64")]
+
+
+def one_hot_for_all(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
+    """`one_hot`, where one class number may stand for all rows."""
+    labels = np.asarray(labels)
+    return one_hot(np.full(rows, labels) if labels.ndim == 0 else labels, classes, rows, dtype, what="`labels`")
 
 
 def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str) -> tuple[tf.Tensor, tf.Tensor]:

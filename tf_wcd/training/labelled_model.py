@@ -1,0 +1,116 @@
+"""RBMs that join labels to their data: rows with and without the columns of the labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_wcd import data_checks
+from tf_wcd.sampling.passes import label_log_weights, reconstruction, top_hidden_mean
+from tf_wcd.training.inputs import DataSpec
+from tf_wcd.training.machine_model import MachineModel
+from tf_wcd.training.objectives import label_log_prob
+
+ROWS_AT_A_TIME = 1000
+
+
+class LabelledModel(MachineModel):
+    """One RBM, or several along leading axes, with labels among the visible units where ``classes`` says so.
+
+    Data are rows without labels, and `fit` and `evaluate` take these with ``y``. Functions of *states* (`energy`, all
+    of `tf_wcd.evaluation`, callbacks, `start_chains`) see the joint model of data and labels: rows of `with_labels`.
+    """
+
+    def data_spec(self) -> DataSpec:
+        width = self.data_width if self.built else None
+        return DataSpec(self.data_unit, width, self.classes, self.variable_dtype, self.feature_names_in_)
+
+    def require_classes(self, received: str) -> None:
+        """Raises ValueError if the model has no labels."""
+        if not self.classes:
+            raise ValueError(
+                f"The model has no labels: make it with `RBMLayer(..., classes=...)`. Received: {received}"
+            )
+
+    def with_labels(self, x: Any, y: Any) -> np.ndarray:
+        """States of all visible units: the data, and the labels in one-hot coding in the last columns.
+
+        Args:
+            x: ``[n, columns of the data]``.
+            y: labels, class numbers or one-hot.
+
+        Returns:
+            ``[n, columns of the data + classes]``, for `tf_wcd.evaluation.log_prob` say.
+
+        Example:
+
+        >>> rbm = tf_wcd.RBMLayer(4, classes=3, seed=0)
+        >>> rbm.with_labels([[0, 1], [1, 1]], [2, 0]).tolist()
+        [[0.0, 1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0, 0.0]]
+        """
+        self.require_classes("classes=None")
+        x = self.checked_data(x)
+        return self.data_spec().joined(x, y)
+
+    def label_log_prob(self, x: Any) -> tf.Tensor:
+        """Logarithm of the probability of each label given the data: exact, log softmax(-F(x, label)).
+
+        Args:
+            x: ``[n, columns of the data]``.
+
+        Returns:
+            ``[n, classes]``; of an ensemble ``[count, n, classes]``.
+
+        Example:
+
+        >>> rbm = tf_wcd.RBMLayer(4, classes=2, kernel_initializer="zeros")
+        >>> np.exp(rbm.label_log_prob([[0, 1]])).round(3).tolist()
+        [[0.5, 0.5]]
+        """
+        self.require_classes("classes=None")
+        x, machine = self.checked_data(x), self.machine()
+        starts = range(0, len(x), ROWS_AT_A_TIME)
+        parts = [label_log_prob(machine, tf.constant(x[start : start + ROWS_AT_A_TIME])) for start in starts]
+        return tf.concat(parts, axis=-2)
+
+    def free_energy(self, x: Any) -> tf.Tensor:
+        """F(x) = -log sum_h exp(-Energy(x, h)), ``[n]`` for x ``[n, visible units]``.
+
+        With ``classes``, rows without labels have the free energy of the data, in which the labels are summed over,
+        too; rows of `with_labels` have that of data and label.
+        """
+        if self._lacks_labels(x):
+            x = self.visible_tensor(x, labels=False)
+            return -tf.reduce_logsumexp(label_log_weights(self.machine(), x), axis=-1)
+        return super().free_energy(x)
+
+    def reconstruct(self, x: Any) -> tf.Tensor:
+        """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape.
+
+        With ``classes``, rows may come without labels, which then are summed over in E[h | x].
+        """
+        if self._lacks_labels(x):
+            x = self.visible_tensor(x, labels=False)
+            return reconstruction([self.machine()], [], x)
+        return super().reconstruct(x)
+
+    def hidden_mean_of_data(self, inputs: tf.Tensor) -> tf.Tensor:
+        """E[h | x] of rows without labels, which are summed over."""
+        mean = top_hidden_mean(self.machine(), tf.cast(inputs, self.variable_dtype))
+        return tf.cast(mean, self.compute_dtype)
+
+    def checked_data(self, x: Any) -> np.ndarray:
+        """Rows without labels as a checked array; builds the layer for them."""
+        width = self.data_width if self.built else None
+        x = data_checks.check_visible(x, self.data_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_)
+        if not self.built:
+            self.build((None, x.shape[1]))
+        return x
+
+    def _lacks_labels(self, x: Any) -> bool:
+        """Whether the rows are data of a model with labels, without these; before the model is built, they are."""
+        if not self.classes:
+            return False
+        return not self.built or tuple(np.shape(x))[-1:] != (self.num_visible,)
