@@ -20,9 +20,10 @@ SHORT = {
     "gaussian_units": (["--epochs=5"], r"Exact mean log-density of the data: -\d"),
     "publish_serve_sample": (["--epochs=1"], r"Version 2: \d+% of 500 samples"),
     "own_negative_phase": (["--epochs=1"], r"data_and_noise: KL \d"),
+    "two_digits": (["--updates=60"], r"ptt: test log-likelihood -\d+\.\d nats, \d+\.\d % zeros"),
     "two_workers": (["--updates=20"], r"Worker 1 of 2: KL \d"),
 }
-NEED_IMAGES = {"inpainting", "classification_rbm", "dbn_mnist"}
+NEED_IMAGES = {"inpainting", "classification_rbm", "two_digits", "dbn_mnist"}
 # Tested elsewhere.
 ELSEWHERE = {"dbn_mnist"}
 
@@ -64,3 +65,21 @@ def test_example(name, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
 def test_examples_are_short(path):
     assert len(path.read_text().splitlines()) < 60
+
+
+@pytest.mark.slow
+def test_persistent_chains_lose_a_digit_and_tempered_ones_do_not(monkeypatch, capsys):
+    """With exact samples and likelihoods; a seed that the settings were not chosen with."""
+    if not Path(COPIES, "mnist.npz").exists():
+        pytest.skip("no local copy of MNIST")
+    path = ROOT / "examples" / "two_digits.py"
+    monkeypatch.setenv("TF_WCD_DATA", str(COPIES))
+    monkeypatch.setattr(sys, "argv", [str(path), "--seed=2"])
+    runpy.run_path(str(path), run_name="__main__")
+    shown = capsys.readouterr().out
+    figures = re.findall(r"(pcd|ptt): test log-likelihood (-[\d.]+) nats, ([\d.]+) % zeros", shown)
+    (_, pcd, pcd_zeros), (_, ptt, ptt_zeros) = figures
+    data_zeros = float(re.search(r"data: ([\d.]+)", shown)[1])
+    assert float(ptt) > float(pcd) + 20
+    assert abs(float(ptt_zeros) - data_zeros) < 10
+    assert abs(float(pcd_zeros) - data_zeros) > 30

@@ -7,6 +7,7 @@ from pathlib import Path
 from tf_wcd.files import write_atomically
 from trainers.report.figures import write_figures
 from trainers.report.image_sections import long_runs_section, variants_section
+from trainers.report.record_section import records_section
 from trainers.report.small_sections import best_section, generalisation_section, settings_section, table_section
 from trainers.report.weights_sections import equal_time_section, weights_section
 from trainers.settings.protocol import PAPER, Protocol
@@ -28,6 +29,7 @@ def write_report(folder: Path, protocol: Protocol = PAPER) -> Path:
         *best_section(small, protocol.weights),
         *generalisation_section(small, protocol.generalisation),
         *long_runs_section(large),
+        *records_section(large),
         *variants_section(large, protocol.images),
         *equal_time_section(large, protocol.equal_time),
     ]

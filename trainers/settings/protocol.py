@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from trainers.settings import grids, paper
 from trainers.settings.grids import Grid, Rung, Search
 from trainers.settings.image_protocol import IMAGE_SETS, Evaluation, ImageProtocol
+from trainers.settings.record_protocol import Annealing, RecordProtocol
 from trainers.settings.weights_protocol import EqualTimeProtocol, Timing, WeightsProtocol
 
 
@@ -131,6 +133,7 @@ class Protocol(NamedTuple):
     images: ImageProtocol = ImageProtocol()
     weights: WeightsProtocol = WeightsProtocol()
     equal_time: EqualTimeProtocol = EqualTimeProtocol()
+    records: RecordProtocol = RecordProtocol()
 
 
 PAPER = Protocol("paper")
@@ -169,6 +172,12 @@ SHORT = Protocol(
     ),
     EqualTimeProtocol(
         epochs=1, rates=(0.1,), seeds=(0, 1), timing=Timing(2, 10), evaluation=Evaluation(temperatures=100)
+    ),
+    RecordProtocol(
+        runs=MappingProxyType(
+            {name: dataclasses.replace(run, epochs=2, hidden=6) for name, run in PAPER.records.runs.items()}
+        ),
+        annealing=Annealing(budget=200),
     ),
 )
 

@@ -58,6 +58,9 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
             "trainers.studies.equal_time",
             "CD, WCD, BCD, PCD, WPCD and JPCD on OCR letters, each for the same time (about 40 minutes)",
         ),
+        "records": Stage(
+            "trainers.studies.records", "the best likelihood of each image set, with its interval (hours)"
+        ),
         "report": Stage("trainers.report.write", "REPORT.md and its figures (2 minutes)"),
     }
 )
