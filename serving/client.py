@@ -23,7 +23,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving.tensors import to_array, to_proto
+from serving.answers import Classes, arrays_of, states_of, width_of
+from serving.tensors import to_proto
+from tf_wcd.export.table import input_types
 
 # Bytes of one answer with samples: a stream arrives in chunks, and gRPC's clients accept 4 MB by default.
 CHUNK_BYTES = 3 * 2**20
@@ -104,7 +106,7 @@ class _Requests:
         spec.CopyFrom(self._spec)
         spec.signature_name = signature
         request = predict_pb2.PredictRequest(model_spec=spec, output_filter=outputs)
-        types = {"seed": "int64", "steps": "int32"}
+        types = input_types()
         for name, value in arrays.items():
             request.inputs[name].CopyFrom(to_proto(np.asarray(value, types.get(name, "float32"))))
         return request
@@ -132,6 +134,18 @@ class _Requests:
         for first, rows in self.chunks(count, width):
             yield self.request("sample", {"seed": row_seeds(seed, rows, first)}, ("visible",))
 
+    def conditional_requests(
+        self, labels: Any, count: int | None, seed: int | None, width: int
+    ) -> Iterator[predict_pb2.PredictRequest]:
+        """The requests for samples of given classes, each for one chunk."""
+        count = int(np.size(labels)) if count is None else count
+        wanted = np.broadcast_to(np.asarray(labels, "int64"), [count])
+        if seed is None:
+            seed = random.SystemRandom().getrandbits(63)
+        for first, rows in self.chunks(count, width):
+            inputs = {"label": wanted[first : first + rows], "seed": row_seeds(seed, rows, first)}
+            yield self.request("conditional", inputs, ("visible",))
+
     def chunks(self, count: int, width: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each request."""
         if isinstance(count, bool) or int(count) != count or count < 1:
@@ -139,24 +153,6 @@ class _Requests:
         size = max(1, min(self.max_rows, CHUNK_BYTES // (4 * width)))
         for first in range(0, int(count), size):
             yield first, min(size, int(count) - first)
-
-
-def width_of(metadata: get_model_metadata_pb2.GetModelMetadataResponse) -> int:
-    """Number of visible units, from the signatures."""
-    table = get_model_metadata_pb2.SignatureDefMap()
-    metadata.metadata["signature_def"].Unpack(table)
-    if "sample" not in table.signature_def:
-        raise ValueError(f"The model has no signature `sample`. Received: {sorted(table.signature_def)}")
-    return int(table.signature_def["sample"].outputs["visible"].tensor_shape.dim[1].size)
-
-
-def arrays_of(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
-    return {name: to_array(proto, name) for name, proto in response.outputs.items()}
-
-
-def states_of(response: get_model_status_pb2.GetModelStatusResponse) -> dict[int, str]:
-    names = get_model_status_pb2.ModelVersionStatus.State
-    return {entry.version: names.Name(entry.state) for entry in response.model_version_status}
 
 
 class _Attempts:
@@ -225,6 +221,22 @@ class SamplerClient(_Requests):
     def log_prob(self, visible: Any) -> np.ndarray:
         """Exact log-probabilities, ``[n]``, if the model has this signature."""
         return self.predict("log_prob", visible=visible)["log_prob"]
+
+    def conditional(self, label: Any, num_samples: int | None = None, seed: int | None = None) -> np.ndarray:
+        """Samples of given classes, from a model with labels.
+
+        Args:
+            label: the class of each sample, or one for all of them.
+            num_samples: how many; as many as there are labels if not given.
+            seed: as for `sample`.
+        """
+        requests = self.conditional_requests(label, num_samples, seed, self.num_visible())
+        answers = (self._call(self._prediction.Predict, request) for request in requests)
+        return np.concatenate([arrays_of(answer)["visible"] for answer in answers])
+
+    def classify(self, visible: Any) -> Classes:
+        """The classes of data, from a model with labels."""
+        return Classes(**self.predict("classify", visible=visible))
 
     def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
         """Any signature: arrays in, arrays out."""
@@ -295,6 +307,16 @@ class AsyncSamplerClient(_Requests):
     async def log_prob(self, visible: Any) -> np.ndarray:
         """As `SamplerClient.log_prob`."""
         return (await self.predict("log_prob", visible=visible))["log_prob"]
+
+    async def conditional(self, label: Any, num_samples: int | None = None, seed: int | None = None) -> np.ndarray:
+        """As `SamplerClient.conditional`."""
+        requests = self.conditional_requests(label, num_samples, seed, await self.num_visible())
+        answers = [await self._call(self._prediction.Predict, request) for request in requests]
+        return np.concatenate([arrays_of(answer)["visible"] for answer in answers])
+
+    async def classify(self, visible: Any) -> Classes:
+        """As `SamplerClient.classify`."""
+        return Classes(**await self.predict("classify", visible=visible))
 
     async def predict(self, signature: str, outputs: tuple[str, ...] = (), **arrays: Any) -> dict[str, np.ndarray]:
         """As `SamplerClient.predict`."""

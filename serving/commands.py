@@ -39,18 +39,20 @@ def sample(
     npy: str,
     timeout: float,
     max_rows: int = 1000,
+    label: int | None = None,
 ) -> np.ndarray:
-    """Asks a server for samples, and writes them as a picture or an array."""
+    """Asks a server for samples, of one class if a label is given, and writes them as a picture or an array."""
     import grpc
 
     from serving.client import SamplerClient
 
     try:
         with SamplerClient(server, model_name, timeout=timeout, max_rows=max_rows) as client:
-            samples = client.sample(count, seed)
+            samples = client.sample(count, seed) if label is None else client.conditional(label, count, seed)
     except grpc.RpcError as error:
         hints = {
             grpc.StatusCode.UNAVAILABLE: ". Is `wcd serve` running there? --server is the host and its gRPC port",
+            grpc.StatusCode.FAILED_PRECONDITION: "" if label is None else ". --label is for models with labels",
             grpc.StatusCode.NOT_FOUND: ". --model_name must be the one that the server was started with",
         }
         hint = hints.get(error.code(), "")

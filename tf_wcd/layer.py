@@ -11,37 +11,16 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_seed, is_integer
-from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import composition
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, key_of
-from tf_wcd.sampling import run_chains
 from tf_wcd.sampling.annealing import check_temperatures
-from tf_wcd.sampling.exchange import Ladder, run_ladder
+from tf_wcd.sampling.samplers import by_exchange, by_gibbs
 from tf_wcd.sampling.starts import start_of_chains
 from tf_wcd.training.contrastive import ContrastiveModel
 from tf_wcd.training.inputs.labels import one_hot_for_all
 
-
-def _by_gibbs(
-    machine: Machine, visible: tf.Tensor, held: tf.Tensor | None, steps: tf.Tensor, key: tf.Tensor
-) -> tf.Tensor:
-    return run_chains(machine, visible, held, steps, batch_source(key)).visible
-
-
-def _by_exchange(
-    machine: Machine,
-    visible: tf.Tensor,
-    held: tf.Tensor | None,
-    steps: tf.Tensor,
-    key: tf.Tensor,
-    bias: tf.Tensor,
-    betas: tf.Tensor,
-) -> tf.Tensor:
-    return run_ladder(Ladder(machine, bias, betas), visible, held, steps, batch_source(key))
-
-
-SAMPLERS: dict[str, Callable[..., tf.Tensor]] = {"gibbs": _by_gibbs, "pt": _by_exchange}
+SAMPLERS: dict[str, Callable[..., tf.Tensor]] = {"gibbs": by_gibbs, "pt": by_exchange}
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
@@ -210,16 +189,23 @@ class RBMLayer(ContrastiveModel):
     def remember_mixing(self, mixing: Any) -> None:
         """Keeps what `tf_wcd.evaluation.mixing` has found, for `sample` to warn once where its chains are too short."""
         self._untracked.mixing = mixing, [variable.numpy() for variable in self.trained_variables]
+        self._untracked.warned_of_mixing = False
+
+    def known_mixing(self) -> Any:
+        """What `tf_wcd.evaluation.mixing` has found for the present parameters; ``None`` if nothing is known."""
+        known, parameters = self._untracked.mixing or (None, [])
+        same = (np.array_equal(v.numpy(), p) for v, p in zip(self.trained_variables, parameters, strict=False))
+        return known if known is not None and all(same) else None
 
     def _warn_of_short_chains(self, gibbs_steps: Any) -> None:
-        known, parameters = self._untracked.mixing or (None, [])
-        if known is None or not is_integer(gibbs_steps) or not known.too_few(int(gibbs_steps)):
+        if self._untracked.mixing is None or self._untracked.warned_of_mixing or not is_integer(gibbs_steps):
             return
-        if all(np.array_equal(v.numpy(), p) for v, p in zip(self.trained_variables, parameters, strict=True)):
+        known = self.known_mixing()
+        if known is not None and known.too_few(int(gibbs_steps)):
             warnings.warn(
                 f"Chains of {gibbs_steps} Gibbs steps do not give samples of this model. {known.reason}", stacklevel=3
             )
-        self._untracked.mixing = None
+            self._untracked.warned_of_mixing = True
 
     def sampling_key(self, seed: int | None) -> tf.Tensor:
         """The key, uint32 [2], of samples or of an estimate: that of the seed, or a new one for ``None``."""
@@ -237,22 +223,26 @@ class RBMLayer(ContrastiveModel):
         | `encode` | `visible` | `hidden` |
         | `free_energy` | `visible` | `free_energy` |
         | `log_prob`, where log Z is exact | `visible` | `log_prob` |
+        | `conditional`, with labels | `label` int64, `seed` | `visible`, `probability` |
+        | `classify`, with labels | `visible` | `log_prob`, `label` |
 
         Every input and output has one row for each request, and a row's answer depends on that row alone: with the same
         seed it is the same, bit for bit, in any batch and on any replica. `probability` is that of the upper state; of
         units without two states it is the mean.
 
-        Of a layer with ``classes``, inputs and answers are data without labels. These are drawn with the other units
-        (`gibbs` and `clamp` start from a random one), `encode` sums over them, and `free_energy` and `log_prob` are
-        missing.
+        Of a layer with ``classes``, inputs and answers are data without labels. `conditional` draws data of a class, by
+        chains as those of `sample` in which the label is held, and `classify` gives log P(label | data) and the most
+        probable label. Elsewhere labels are drawn with the other units (`gibbs` and `clamp` start from a random one),
+        `encode` sums over them, and `free_energy` and `log_prob` are missing.
 
         Args:
             filepath: folder to write; it must not exist, or be empty.
             format: `"tf_saved_model"` as described here; Keras' other formats hold the layer's call alone.
             **kwargs: ``gibbs_steps`` (1000), the steps of `sample`'s chains; ``start``, where these chains start: means
                 ``[visible units]`` to draw the units with, or states ``[n, visible units]``, one of which is picked by
-                each seed (if not given: exact samples of a model of up to 2^16 visible states, and the means of the
-                last `fit`'s data for larger ones); ``max_steps`` (10000), the most steps that a request may ask for;
+                each seed (if not given: exact samples of a model of up to 2^16 visible states; 500 samples
+                by ``method="ptt"`` of a larger one that was trained with ``negative_phase="ptt"``; and else the means
+                of the last `fit`'s data); ``max_steps`` (10000), the most steps that a request may ask for;
                 ``max_rows`` (10000), the most rows in a batch; ``warmup`` (True), whether to include requests that warm
                 a server up.
         """

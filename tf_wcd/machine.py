@@ -144,19 +144,11 @@ class Machine:
     ) -> tf.Tensor:
         """Energy of each pair of rows. Pass the field of either side where it is at hand already."""
         if visible_field is not None:
-            (states, unit, field), (others, other, bias) = (
-                (visible, self.visible, visible_field),
-                (hidden, self.hidden, self.hidden_bias),
-            )
-        else:
-            field = self.hidden_field(visible) if hidden_field is None else hidden_field
-            (states, unit), (others, other, bias) = (
-                (hidden, self.hidden),
-                (visible, self.visible, self.visible_bias),
-            )
-        energy = self._side_energy(others, other, bias) - tf.reduce_sum(field * states, axis=-1)
-        base = unit.total_base_energy(states)
-        return energy if base is None else energy + base
+            own = self._side_energy(hidden, self.hidden, self.hidden_bias)
+            return own + self._with_base(-tf.reduce_sum(visible_field * visible, axis=-1), visible, self.visible)
+        field = self.hidden_field(visible) if hidden_field is None else hidden_field
+        own = self._side_energy(visible, self.visible, self.visible_bias)
+        return own + self._with_base(-tf.reduce_sum(field * hidden, axis=-1), hidden, self.hidden)
 
     def free_energy(self, visible: tf.Tensor, hidden_field: tf.Tensor | None = None) -> tf.Tensor:
         """F(x) = -log sum_h exp(-Energy(x, h)). Pass ``hidden_field`` where it is at hand already."""
@@ -168,9 +160,12 @@ class Machine:
         field = self.visible_field(hidden)
         return self._side_energy(hidden, self.hidden, self.hidden_bias) - self.visible.total_cumulant(field)
 
-    @staticmethod
-    def _side_energy(states: tf.Tensor, unit: Unit, bias: tf.Tensor) -> tf.Tensor:
+    def _side_energy(self, states: tf.Tensor, unit: Unit, bias: tf.Tensor) -> tf.Tensor:
         """The part of the energy that does not depend on the other side."""
-        energy = -tf.matmul(states, bias[..., None])[..., 0]
+        return self._with_base(-tf.matmul(states, bias[..., None])[..., 0], states, unit)
+
+    @staticmethod
+    def _with_base(energy: tf.Tensor, states: tf.Tensor, unit: Unit) -> tf.Tensor:
+        """An energy and the base energy of the states, where the unit has one."""
         base = unit.total_base_energy(states)
         return energy if base is None else energy + base

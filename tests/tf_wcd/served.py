@@ -35,7 +35,7 @@ def signatures(path):
     return {name: function(name) for name in loaded.signatures}
 
 
-def requests(rows, n_v, visible_type, seed=0, grey=True, max_steps=9):
+def requests(rows, n_v, visible_type, seed=0, grey=True, max_steps=9, labels=0):
     """Inputs of every signature, each row of its own kind."""
     rng = np.random.default_rng(seed)
     low, high = units.get(visible_type).values or (-3.0, 3.0)
@@ -54,4 +54,7 @@ def requests(rows, n_v, visible_type, seed=0, grey=True, max_steps=9):
         "encode": ["visible"],
         "free_energy": ["visible"],
     }
+    if labels:
+        inputs["label"] = rng.integers(0, labels, rows)
+        names |= {"conditional": ["label", "seed"], "classify": ["visible"]}
     return {name: {key: inputs[key] for key in keys} for name, keys in names.items()}

@@ -36,7 +36,8 @@ def served_dbn(path, sizes=(4, 3, 3), unit="bernoulli", labels=0, untied=False, 
 )
 def test_served_samples_follow_the_enumerated_distribution(unit, labels, untied, tmp_path):
     dbn, served = served_dbn(tmp_path / "m", unit=unit, labels=labels, untied=untied)
-    assert set(served) == {"serving_default", "sample", "gibbs", "clamp", "encode"}
+    of_labels = {"conditional", "classify"} if labels else set()
+    assert set(served) == {"serving_default", "sample", "gibbs", "clamp", "encode"} | of_labels
     truth = de.data_distribution(dbn, unit)
     floor = assert_follows(served["sample"](seed=np.arange(ROWS))["visible"], truth)
     start = np.tile(bf.space(unit, 4)[3], (ROWS, 1)).astype("float32")
@@ -79,8 +80,8 @@ def test_a_round_of_clamp_has_the_transition_probabilities(steps, tmp_path):
 @pytest.mark.parametrize(("sizes", "labels"), [((19, 7, 6, 5), 3), ((19, 6), 3)])
 def test_a_row_depends_on_itself_alone(sizes, labels, tmp_path):
     _, served = served_dbn(tmp_path / "m", sizes=sizes, labels=labels, gibbs_steps=9)
-    inputs = requests(33, 19, "bernoulli")
-    for name in ("sample", "gibbs", "clamp", "encode"):
+    inputs = requests(33, 19, "bernoulli", labels=labels)
+    for name in ("sample", "gibbs", "clamp", "encode", "conditional", "classify"):
         whole = served[name](**inputs[name])
         for rows in ([5], [32, 0, 7], np.arange(33)[::-1], np.repeat([1, 20, 8], 9)):
             part = served[name](**{key: value[rows] for key, value in inputs[name].items()})
@@ -97,8 +98,6 @@ def test_facts_and_what_cannot_be_exported(tmp_path):
     x = np.zeros([2, 4], "float32")
     same = served["gibbs"](visible=x, seed=np.arange(2), steps=np.zeros(2, "int32"))
     np.testing.assert_array_equal(same["visible"], x)
-    with pytest.raises(ValueError, match=r"DBN\(\[rbm\]\).export.*Received: visible_type='labelled'"):
-        dbn.rbms[-1].export(tmp_path / "n")
     with pytest.raises(ValueError, match=r"start.*Received: shape \(3,\)"):
         dbn.export(tmp_path / "n", start=[0.5] * 3)
     with pytest.raises(ValueError, match="visible units yet"):

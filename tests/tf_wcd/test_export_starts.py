@@ -124,3 +124,46 @@ def test_states_that_cannot_be_started_from(model, start, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         model().export(tmp_path / "m", start=start)
     assert not (tmp_path / "m").exists()
+
+
+def trained_by_trajectory(**kwargs):
+    """A layer of 20 units, more than are enumerated for the start, with two modes of unequal weight."""
+    rng = np.random.default_rng(0)
+    pattern = rng.integers(0, 2, 20)
+    data = np.where(rng.random((100, 1)) < 0.8, pattern, 1 - pattern).astype("float32")
+    rbm = tf_wcd.RBMLayer(4, negative_phase="ptt", chains=50, seed=0, **kwargs)
+    rbm.compile("sgd")
+    labels = (data[:, 0] == pattern[0]).astype(int) if kwargs else None
+    rbm.fit(data, labels, batch_size=50, epochs=2, verbose=0)
+    return rbm
+
+
+def test_a_model_of_ptt_starts_from_its_equilibrium_states(tmp_path):
+    rbm = trained_by_trajectory(classes=2)
+    rbm.export(tmp_path / "ptt", gibbs_steps=1)
+    facts = read_facts(tmp_path / "ptt")
+    assert (facts["start"], facts["start_states"], facts["mixing"]) == ("ptt", 500, None)
+    kept = tf.saved_model.load(str(tmp_path / "ptt")).start_states.numpy()
+    assert set(np.unique(kept)) == {0, 1}
+    assert (kept[:, 20:].sum(1) == 1).all()
+    # They are samples by `method="ptt"`, sorted by their labels; the same ones at each export.
+    own = rbm.sample(500, gibbs_steps=100, seed=0, method="ptt").numpy()
+    np.testing.assert_array_equal(np.sort(own @ 2.0 ** np.arange(20)), np.sort(kept[:, :20] @ 2.0 ** np.arange(20)))
+    # What was found about mixing is in the metadata, as long as it is of these parameters.
+    found = tf_wcd.evaluation.mixing(rbm, gibbs_steps=32, chains=4, seed=0)
+    rbm.export(tmp_path / "known", gibbs_steps=1, start=np.full(22, 0.5))
+    facts = read_facts(tmp_path / "known")
+    assert facts["start"] == "means"
+    assert "start_states" not in facts
+    assert facts["mixing"]["mixed"] == found.mixed
+    assert facts["mixing"]["reason"] == found.reason
+    rbm.visible_bias.assign_add(np.ones(22))
+    assert rbm.known_mixing() is None
+
+
+def test_other_models_have_no_equilibrium_states(tmp_path):
+    rbm = tf_wcd.RBMLayer(4, negative_phase="pcd", chains=10, seed=0)
+    rbm.compile("sgd")
+    rbm.fit(np.random.default_rng(0).integers(0, 2, (20, 20)), batch_size=10, verbose=0)
+    rbm.export(tmp_path / "pcd", gibbs_steps=1)
+    assert read_facts(tmp_path / "pcd")["start"] == "means"

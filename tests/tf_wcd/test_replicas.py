@@ -72,6 +72,33 @@ def test_replicas_are_put_back_when_training_diverges(more):
     np.testing.assert_array_equal(more["diverged after"], more["diverged before"])
 
 
+def counts_agree(visible, exact):
+    """Whether states [n, 5] have the probabilities of the 32 states, by chi-square, four standard deviations wide."""
+    numbers = (visible @ 2.0 ** np.arange(4, -1, -1)).astype(int)
+    expected = len(visible) * exact
+    excess = np.sum((np.bincount(numbers, minlength=32) - expected) ** 2 / expected)
+    return excess < 31 + 4 * np.sqrt(2 * 31)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pt", "ptt"])
+def test_replicas_swap_states_on_one_ladder(more, name):
+    first, second = more[f"exchanged {name} kernels"]
+    np.testing.assert_array_equal(first, second)
+    parts = np.split(more[f"exchanged {name} visible"], 2)
+    assert np.mean(parts[0] != parts[1]) > 0.1, "each replica has chains of its own"
+    assert np.all((more[f"exchanged {name} swap_rates"] > 0) & (more[f"exchanged {name} swap_rates"] <= 1))
+
+
+@pytest.mark.slow
+def test_log_partition_and_samples_of_a_ladder_on_two_replicas(more):
+    assert more["exchanged rungs"] >= 2
+    estimate, error = more["exchanged online"]
+    assert 0 < error < 0.5
+    assert abs(estimate - more["exchanged log_partition"]) < 4 * error
+    assert counts_agree(more["exchanged samples"], more["exchanged ptt exact"])
+
+
 def test_replicas_draw_their_own_numbers_and_the_same_again(results):
     first, second = np.split(results["draws a"], 2)
     assert results["draws a"].shape == (8, 30)

@@ -3,6 +3,7 @@
 python -m tests.tf_wcd.two_replicas RESULTS.npz main|more
 """
 
+import itertools
 import sys
 import time
 
@@ -12,7 +13,20 @@ import tensorflow as tf
 
 import tf_wcd
 from tf_wcd import replicas
-from tf_wcd.negative_phases import CD, JPCD, PCD, WCD, WPCD, Exact, FixedPoints, NegativePhase, Points, PointSource
+from tf_wcd.negative_phases import (
+    CD,
+    JPCD,
+    PCD,
+    PT,
+    PTT,
+    WCD,
+    WPCD,
+    Exact,
+    FixedPoints,
+    NegativePhase,
+    Points,
+    PointSource,
+)
 from tf_wcd.negative_phases.points import Joined, Neighbours, Reconstructions
 from tf_wcd.negative_phases.points.reconstructions import Reconstructed
 from tf_wcd.negative_phases.weights import BalancedWeights, UniformWeights, model_log_weights, resampled
@@ -195,6 +209,38 @@ def observed(strategy, folder):
     }
 
 
+def exchanged(strategy):
+    """Chains that swap states, in temperature and along the training, whose ladder all replicas share."""
+    results = {}
+    for name, phase in (
+        ("pt", lambda: PT(chains=400, temperatures=4)),
+        ("ptt", lambda: PTT(chains=400, threshold=0.9)),
+    ):
+        with strategy.scope():
+            rbm = layer(phase, {}, lambda: sgd(0.5), run_eagerly=True)
+        rbm.fit(data({}), batch_size=8, epochs=6, verbose=0)
+        kernels = [values.numpy() for values in strategy.experimental_local_results(rbm.kernel.value)]
+        state = rbm.chain_states()
+        results |= {
+            f"exchanged {name} kernels": kernels,
+            f"exchanged {name} visible": state["visible"],
+            f"exchanged {name} swap_rates": state["swap_rates"],
+            f"exchanged {name} exact": tf.nn.softmax(-rbm.free_energy(every_state())),
+        }
+    online = tf_wcd.evaluation.online_log_partition(rbm)
+    results |= {
+        "exchanged rungs": state["rungs"],
+        "exchanged online": [online.estimate, online.standard_error],
+        "exchanged log_partition": tf_wcd.evaluation.log_partition(rbm),
+        "exchanged samples": rbm.sample(2000, gibbs_steps=20, method="ptt", seed=3),
+    }
+    return results
+
+
+def every_state():
+    return np.array(list(itertools.product([0, 1], repeat=VISIBLE)), "float32")
+
+
 def divergence(strategy):
     """A learning rate that is far too high: the error, and chains before and after."""
     with strategy.scope():
@@ -249,7 +295,7 @@ def main(path, part):
         if part == "more":
             results |= {f"stack|{number}|{name}": value for name, value in stack(strategy).items()}
     if part == "more":
-        results |= divergence(two)
+        results |= divergence(two) | exchanged(two)
     else:
         folder = path.rpartition("/")[0]
         results |= own_draws(two, folder) | observed(two, folder) | up_down(two)

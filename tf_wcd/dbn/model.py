@@ -14,7 +14,7 @@ from tf_wcd.dbn import networks, pretraining
 from tf_wcd.dbn.generation import generate, start_of_top
 from tf_wcd.dbn.stack import Stack
 from tf_wcd.programs import call_compiled_stack
-from tf_wcd.sampling.passes import label_log_weights, pass_up, reconstruction, top_hidden_mean
+from tf_wcd.sampling.passes import label_log_prob, pass_up, reconstruction, top_hidden_mean
 
 ROWS_AT_A_TIME = 1000
 
@@ -217,7 +217,7 @@ class DBN(Stack):
         parts = []
         for start in range(0, len(x), ROWS_AT_A_TIME):
             states = pass_up(machines[:-1], tf.constant(x[start : start + ROWS_AT_A_TIME]))[-1]
-            parts.append(tf.nn.log_softmax(label_log_weights(machines[-1], states)))
+            parts.append(label_log_prob(machines[-1], states))
         return tf.concat(parts, axis=0)
 
     def reconstruct(self, x: Any) -> tf.Tensor:

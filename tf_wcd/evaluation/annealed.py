@@ -14,12 +14,13 @@ from tf_wcd.arguments import check_integer, check_positive
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.directions import AnnealedLogPartition, Problem, summarise
 from tf_wcd.evaluation.exact import machine_of
-from tf_wcd.evaluation.model_samples import RUNGS, gibbs, model_samples
+from tf_wcd.evaluation.model_samples import RUNGS, model_samples
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import random_visible
 from tf_wcd.sampling.annealing import anneal, base_log_partition, check_temperatures, padded, sample_base
+from tf_wcd.sampling.samplers import by_gibbs
 from tf_wcd.tables import array_of
 
 if TYPE_CHECKING:
@@ -187,6 +188,6 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
         means = data.mean(axis=0, keepdims=True, dtype="float64")
     else:
         start = random_visible(machine, chains, batch_source(key), draw=2**32 - 1)
-        pilot = call_compiled(gibbs, rbm, start, tf.constant(PILOT_STEPS), key)
+        pilot = call_compiled(by_gibbs, rbm, start, None, tf.constant(PILOT_STEPS), key)
         means = np.mean(pilot, axis=0, keepdims=True, dtype="float64")
     return machine.visible.bias_of_means(means.astype(dtype))[0]

@@ -10,9 +10,9 @@ import tensorflow as tf
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, subkey
-from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible, run_chains
+from tf_wcd.sampling import can_sample_exactly, exact_sampler, random_visible
 from tf_wcd.sampling.annealing import check_temperatures
-from tf_wcd.sampling.exchange import Ladder, run_ladder
+from tf_wcd.sampling.samplers import by_exchange, by_gibbs
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -51,7 +51,7 @@ def model_samples(
     start_key, burn_in_key = subkey(key, _START), subkey(key, _BURN_IN)
     if initial is not None:
         steps = tf.constant(burn_in)
-        return ModelSamples(call_compiled(gibbs, rbm, tf.constant(initial), steps, burn_in_key), "initial")
+        return ModelSamples(call_compiled(by_gibbs, rbm, tf.constant(initial), None, steps, burn_in_key), "initial")
     if can_sample_exactly(machine):
         return ModelSamples(exact_sampler(machine).sample(rows, start_key), "exact")
     trained = _of_training(rbm, machine, rows, burn_in_key)
@@ -67,21 +67,10 @@ def model_samples(
     betas = tf.constant(check_temperatures(RUNGS), start.dtype)
     steps = tf.constant(burn_in)
     parts = [
-        call_compiled(_exchanged, rbm, base_bias, betas, start[i : i + group], steps, subkey(burn_in_key, i))
+        call_compiled(by_exchange, rbm, start[i : i + group], None, steps, subkey(burn_in_key, i), base_bias, betas)
         for i in range(0, rows, group)
     ]
     return ModelSamples(tf.concat(parts, axis=0), "pt")
-
-
-def gibbs(machine: Machine, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    """Chains of Gibbs sampling after so many steps."""
-    return run_chains(machine, visible, None, steps, batch_source(key)).visible
-
-
-def _exchanged(
-    machine: Machine, base_bias: tf.Tensor, betas: tf.Tensor, visible: tf.Tensor, steps: tf.Tensor, key: tf.Tensor
-) -> tf.Tensor:
-    return run_ladder(Ladder(machine, base_bias, betas), visible, None, steps, batch_source(key))
 
 
 def _of_training(rbm: RBMLayer, machine: Machine, rows: int, key: tf.Tensor) -> tf.Tensor | None:

@@ -13,7 +13,7 @@ from tf_wcd.sampling.exact import choose
 from tf_wcd.sampling.passes import pass_down, pass_up
 
 # What a row's random numbers are for. Those of `gibbs` and `clamp` are the same: nothing held is nothing clamped.
-START, UP, DOWN, SAMPLE_CHAIN, GIBBS_CHAIN = range(5)
+START, UP, DOWN, SAMPLE_CHAIN, GIBBS_CHAIN, CONDITIONAL_CHAIN = range(6)
 
 
 def starting_states(machine: ExactSumMachine, means: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
@@ -24,20 +24,24 @@ def starting_states(machine: ExactSumMachine, means: tf.Tensor, seeds: tf.Tensor
     return machine.visible.compact(machine.visible.sample(field, source(0, field)))
 
 
-def picked_states(states: tf.Tensor, cumulative: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+def picked_states(
+    states: tf.Tensor, cumulative: tf.Tensor, seeds: tf.Tensor, groups: tf.Tensor | None = None
+) -> tf.Tensor:
     """One of the states for each row, picked with the states' probabilities.
 
     Args:
         states: ``[n, units]``.
-        cumulative: their probabilities, summed up to each one, float64 ``[n]``.
+        cumulative: their probabilities, summed up to each one, float64 ``[n]``. With groups, those of a state within
+            its group, and the number of the group added.
         seeds: int64 ``[rows]``.
+        groups: int64 ``[rows]``, the group of states that each row picks from.
     """
     keys = row_keys(seeds, START)
 
     def numbers(draw: tf.Tensor | int, like: tf.Tensor) -> tf.Tensor:
         return tf.cast(column_uniform(keys, draw, 1)[0], like.dtype)
 
-    return tf.gather(states, choose(cumulative, tf.shape(seeds)[0], numbers))
+    return tf.gather(states, choose(cumulative, tf.shape(seeds)[0], numbers, groups))
 
 
 def run_chain(

@@ -19,9 +19,11 @@ class InputChecks:
         width: columns of the data.
         max_steps: the most steps that a request may ask for.
         max_rows: the most rows in a batch.
+        classes: number of labels.
     """
 
-    def __init__(self, side: Layout, width: int, max_steps: int, max_rows: int) -> None:
+    def __init__(self, side: Layout, width: int, max_steps: int, max_rows: int, classes: int = 0) -> None:
+        self._classes = classes
         self._side, self._width, self._max_steps, self._max_rows = side, width, max_steps, max_rows
         self._unit = side.compact_unit.without_labels()
 
@@ -33,6 +35,14 @@ class InputChecks:
         in_range = tf.reduce_all((steps >= 0) & (steps <= self._max_steps))
         message = f"steps must be from 0 to {self._max_steps}, the limit set when the model was exported"
         return visible, seed, checked(steps, in_range, message, tf.reduce_min(steps), tf.reduce_max(steps))
+
+    def conditional(self, label: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Inputs of `conditional`."""
+        label = self.vector("label", label)
+        seed = self.vector("seed", seed, tf.size(label), "label")
+        in_range = tf.reduce_all((label >= 0) & (label < self._classes))
+        message = f"label must be from 0 to {self._classes - 1}"
+        return checked(label, in_range, message, tf.reduce_min(label), tf.reduce_max(label)), seed
 
     def mask(self, mask: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """The mask of held units."""
@@ -56,14 +66,16 @@ class InputChecks:
         message = f"visible must hold states of the units, {self._unit.state_domain()}"
         return checked(visible, tf.reduce_all(self._unit.are_states(visible)), message)
 
-    def vector(self, name: str, values: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
-        """A vector with one entry for each row."""
+    def vector(
+        self, name: str, values: tf.Tensor, rows: tf.Tensor | None = None, rows_of: str = "visible"
+    ) -> tf.Tensor:
+        """A vector with one entry for each row, as many as another input has."""
         shape = tf.shape(values)
         values = checked(values, tf.size(shape) == 1, f"{name} must have the shape [rows]", shape)
         values = tf.reshape(values, [-1])
         if rows is None:
             return self._bounded(values, tf.size(values))
-        message = f"{name} must have one entry for each row of visible"
+        message = f"{name} must have one entry for each row of {rows_of}"
         return checked(values, tf.size(values) == rows, message, tf.size(values), rows)
 
     def matrix(self, name: str, values: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:

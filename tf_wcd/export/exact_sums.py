@@ -154,20 +154,35 @@ class ExactSumMachine(tf.Module):
 
     def expected_hidden(self, states: tf.Tensor) -> tf.Tensor:
         """E[h | x], compact rows in double precision. Labels are summed over: sum_y P(y | x) E[h | x, y]."""
-        field = self.wide.hidden_field(states)
         if not self.classes:
-            return self.hidden.compact(self.hidden.mean(field))
+            return self.hidden.compact(self.hidden.mean(self.wide.hidden_field(states)))
+        fields = self._fields_by_label(states)
+        _, weights = self._label_weights(fields)
+        weights /= tf.reduce_sum(weights, axis=-1, keepdims=True)
+        expected = weights[:, : self.classes, None] * self.hidden.mean(fields)
+        return self.hidden.compact(tf.reduce_sum(snap(expected, LABEL_STEP), axis=1))
+
+    def label_log_prob(self, states: tf.Tensor) -> tf.Tensor:
+        """log P(y | x) of `states` without labels, float64 ``[rows, classes]``."""
+        shifted, weights = self._label_weights(self._fields_by_label(states))
+        # The same sum in as many columns as make up whole vectors, for the logarithm.
+        total = tf.broadcast_to(tf.reduce_sum(weights, axis=-1, keepdims=True), tf.shape(weights))
+        return (shifted - tf.math.log(total))[:, : self.classes]
+
+    def _fields_by_label(self, states: tf.Tensor) -> tf.Tensor:
+        """Hidden fields with each of the labels, ``[rows, classes, padded units]``."""
         labels = self.visible.positions[self.num_visible :]
-        fields = field[:, None, :] + tf.gather(self.wide.kernel, labels)
+        return self.wide.hidden_field(states)[:, None, :] + tf.gather(self.wide.kernel, labels)
+
+    def _label_weights(self, fields: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Logits of the labels, the largest one 0, and what they are the logarithms of, in whole steps; padded."""
+        labels = self.visible.positions[self.num_visible :]
         logits = exact_sum(self.hidden.cumulant(fields), self._cumulant_step) + tf.gather(
             self.wide.visible_bias, labels
         )
         shifted = logits - tf.reduce_max(logits, axis=-1, keepdims=True)
         shifted = tf.pad(shifted, [[0, 0], [0, -self.classes % LANES]], constant_values=-np.inf)
-        weights = snap(tf.exp(shifted), LABEL_STEP)
-        weights /= tf.reduce_sum(weights, axis=-1, keepdims=True)
-        expected = weights[:, : self.classes, None] * self.hidden.mean(fields)
-        return self.hidden.compact(tf.reduce_sum(snap(expected, LABEL_STEP), axis=1))
+        return shifted, snap(tf.exp(shifted), LABEL_STEP)
 
     def free_energy(self, states: tf.Tensor) -> tf.Tensor:
         """F(x) of `states`, float64 ``[rows]``."""

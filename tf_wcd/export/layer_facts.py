@@ -5,37 +5,51 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 
 from tf_wcd.export.saved_model import export_machines
 from tf_wcd.negative_phases import name_of
+from tf_wcd.random import key_of
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
     from tf_wcd.layer import RBMLayer
 
+# Samples of the model that chains start from, and sweeps of all temperatures, or moments, that make them new ones.
+STATES, SWEEPS = 500, 100
+
 
 def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> None:
     """Writes one layer: see `RBMLayer.export`."""
-    if rbm.visible_unit.classes and not rbm.classes:
-        raise ValueError(
-            "An RBM with labels is exported as a Deep Belief Network of one layer: `tf_wcd.DBN([rbm]).export(path)`. "
-            f"Received: visible_type={rbm.visible_unit.name!r}"
-        )
     machine = rbm.machine()
-    facts = {"training": training_summary(rbm)}
-    export_machines([machine], path, start=start, data_means=known_means(rbm), facts=facts, **kwargs)
+    facts = {"training": training_summary(rbm), "mixing": mixing_summary(rbm)}
+    export_machines(
+        [machine],
+        path,
+        start=start,
+        data_means=known_means(rbm),
+        facts=facts,
+        equilibrium=lambda: equilibrium_states(rbm),
+        **kwargs,
+    )
 
 
 def export_dbn(dbn: DBN, path: Any, start: Any = None, **kwargs: Any) -> None:
     """Writes a stack: see `DBN.export`."""
-    facts = {"training": [training_summary(rbm) for rbm in dbn.rbms], "up_down": dbn.untied}
+    top = dbn.rbms[-1]
+    facts = {
+        "training": [training_summary(rbm) for rbm in dbn.rbms],
+        "up_down": dbn.untied,
+        "mixing": mixing_summary(top),
+    }
     export_machines(
         dbn.machines(),
         path,
         start=start,
-        data_means=known_means(dbn.rbms[-1]),
+        data_means=known_means(top),
         facts=facts,
         generative=dbn.generative_machines() if dbn.untied else None,
+        equilibrium=lambda: equilibrium_states(top),
         **kwargs,
     )
 
@@ -48,6 +62,28 @@ def known_means(rbm: RBMLayer) -> np.ndarray | None:
     if "visible" in rbm.chain_variables:
         return np.asarray(rbm.chain_variables["visible"], "float64").mean(0)
     return None
+
+
+def equilibrium_states(rbm: RBMLayer) -> np.ndarray | None:
+    """Samples of the model, labels included, from chains of its training that go on by themselves.
+
+    ``None`` where the training had none, as only ``negative_phase="ptt"`` has. The same model gives the same states.
+    """
+    state = {name: tf.constant(value) for name, value in rbm.chain_states().items()}
+    if not state:
+        return None
+    source, key = rbm.negative_phase.source, key_of(tf.constant([0, 0], tf.int64))
+    samples = source.samples(rbm.machine(), state, STATES, tf.constant(SWEEPS), key)
+    return None if samples is None else np.asarray(samples)
+
+
+def mixing_summary(rbm: RBMLayer) -> dict[str, Any] | None:
+    """What `tf_wcd.evaluation.mixing` has found for the layer as it is, for the metadata; ``None`` if not asked."""
+    known = rbm.known_mixing()
+    if known is None:
+        return None
+    figures = ("r_hat", "autocorrelation_time", "gibbs_steps")
+    return {"mixed": bool(known.mixed), "reason": known.reason, **{n: float(getattr(known, n)) for n in figures}}
 
 
 def training_summary(rbm: RBMLayer) -> dict[str, Any]:

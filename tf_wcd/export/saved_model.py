@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ def export_machines(
     facts: dict[str, Any] | None = None,
     warmup: bool = True,
     generative: Sequence[Machine] | None = None,
+    equilibrium: Callable[[], np.ndarray | None] | None = None,
 ) -> None:
     """Writes RBMs, the first one nearest to the data, as one SavedModel: see `export` of `tf_wcd.RBMLayer` and `DBN`.
 
@@ -51,12 +52,15 @@ def export_machines(
         max_rows: the most rows in one batch.
         start: where `sample`'s chains start: means of the last RBM's visible units (labels included), ``[units]``; or
             states of them, ``[n, units]``, one of which is picked by each row's seed; or ``None`` for exact samples of
-            the model where all states can be listed (up to 2^16: 16 binary units), and the data's means elsewhere.
+            the model where all states can be listed (up to 2^16: 16 binary units), and elsewhere what ``equilibrium``
+            makes, or the data's means.
         data_means: means of the data of the last RBM; the middle of their range if not given.
         facts: further facts for the metadata.
         warmup: write requests that TF-Serving runs before it answers with this model.
         generative: the RBMs below the last one as they generate data, where their weights downwards are not those
             upwards.
+        equilibrium: makes samples of the last RBM, labels included, or ``None`` if it cannot: they are the start of
+            models that are too large for exact samples.
 
     Raises:
         OSError: if it cannot be written, on a full disk, say; nothing of it is left then.
@@ -78,11 +82,13 @@ def export_machines(
     _check_stack(machines)
     for machine in machines:
         check_normaliser(machine)
-    chain_start = start_of(start, data_means, machines[-1])
+    chain_start = start_of(start, data_means, machines[-1], equilibrium)
     steps, most_steps, most_rows = limits.values()
     log_partition = _log_partition(machines)
     model = ServedModel(machines, steps, most_steps, most_rows, chain_start, log_partition, generative)
     record = {**_record(machines, model), **limits, "start": chain_start.name, **(facts or {})}
+    if chain_start.states is not None:
+        record["start_states"] = len(chain_start.states)
     try:
         _write(path, model, record, warmup)
     except (OSError, tf.errors.OpError) as error:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_wcd.export import chains
 from tf_wcd.export.checks import InputChecks
+from tf_wcd.export.class_starts import class_states
 from tf_wcd.export.exact_sums import ExactSumMachine
 from tf_wcd.export.layout import Layout, single
 from tf_wcd.export.starts import Start
@@ -52,14 +53,21 @@ class ServedModel(tf.Module):
         self.sample_steps, self.log_partition = sample_steps, log_partition
         bottom, top = self.machines[0], self.machines[-1]
         self._data_unit = bottom.visible.compact_unit.without_labels()
-        self._inputs = InputChecks(bottom.visible, bottom.num_visible, max_steps, max_rows)
+        self._inputs = InputChecks(bottom.visible, bottom.num_visible, max_steps, max_rows, top.classes)
         self.start = tf.Variable(_padded_means(top.visible, start.means), trainable=False)
-        self.start_states = None
-        if start.states is not None:
-            states = top.visible.rounded_states(top.visible.padded_array(start.states))[:, top.visible.positions]
-            small = top.visible.whole and np.abs(states).max() < 128
-            self.start_states = tf.Variable(states.astype("int8") if small else states, trainable=False)
-            self.start_cumulative = tf.Variable(start.cumulative, trainable=False)
+        self.start_states = self.start_within_class = None
+        if start.states is not None and start.cumulative is not None:
+            self._keep_states(top, start.states, start.cumulative)
+
+    def _keep_states(self, top: ExactSumMachine, states: np.ndarray, cumulative: np.ndarray) -> None:
+        """Makes variables of the states that chains start from."""
+        if top.classes:
+            states, cumulative, within_class = class_states(states, cumulative, top.classes)
+            self.start_within_class = tf.Variable(within_class, trainable=False)
+        states = top.visible.rounded_states(top.visible.padded_array(states))[:, top.visible.positions]
+        small = top.visible.whole and np.abs(states).max() < 128
+        self.start_states = tf.Variable(states.astype("int8") if small else states, trainable=False)
+        self.start_cumulative = tf.Variable(cumulative, trainable=False)
 
     @property
     def single(self) -> bool:
@@ -69,12 +77,13 @@ class ServedModel(tf.Module):
     @property
     def signatures(self) -> tuple[Signature, ...]:
         """The rows of the table of signatures that this model has."""
-        return signatures_of(Model(self.single, self.log_partition))
+        return signatures_of(Model(self.single, self.log_partition, self.machines[-1].classes))
 
     @property
     def widths(self) -> dict[str, int]:
         """Columns of the layers that inputs and outputs belong to."""
-        return {"visible": self.machines[0].num_visible, "hidden": self.machines[-1].num_hidden}
+        top = self.machines[-1]
+        return {"visible": self.machines[0].num_visible, "hidden": top.num_hidden, "classes": top.classes}
 
     def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The signatures by name."""
@@ -133,10 +142,7 @@ class ServedModel(tf.Module):
         return chains.run_chain(machine, machine.start_field(states), tf.maximum(steps, 1), source, hidden_field)
 
     def encode(self, visible: tf.Tensor) -> dict[str, tf.Tensor]:
-        x = self.machines[0].states(self._inputs.visible(visible))
-        for lower, upper in itertools.pairwise(self.machines):
-            x = upper.states(lower.expected_hidden(x))
-        return {"hidden": single(self.machines[-1].expected_hidden(x))}
+        return {"hidden": single(self.machines[-1].expected_hidden(self._expected_below_top(visible)))}
 
     def free_energy(self, visible: tf.Tensor) -> dict[str, tf.Tensor]:
         (machine,) = self.machines
@@ -146,6 +152,33 @@ class ServedModel(tf.Module):
         (machine,) = self.machines
         energy = machine.free_energy(machine.states(self._inputs.visible_states(visible)))
         return {"log_prob": single(-energy - self.log_partition)}
+
+    def conditional(self, label: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        label, seed = self._inputs.conditional(label, seed)
+        top = self.machines[-1]
+        if self.start_states is None:
+            states = chains.starting_states(top, self.start, seed)
+        else:
+            states = chains.picked_states(self.start_states, self.start_within_class, seed, label)
+        labels = tf.one_hot(label, top.classes, dtype=states.dtype)
+        states = top.states(tf.concat([states[:, : top.num_visible], labels], axis=1))
+        is_label = np.arange(top.num_visible + top.classes) >= top.num_visible
+        held = top.visible.pad(tf.constant(is_label[None], states.dtype))
+        source = column_source(row_keys(seed, chains.CONDITIONAL_CHAIN))
+        hidden_field = chains.held_field(top, states, held)
+        drawn = chains.run_chain(top, top.start_field(states), self.sample_steps, source, hidden_field)
+        return self._answer(self._stack.down(drawn, seed))
+
+    def classify(self, visible: tf.Tensor) -> dict[str, tf.Tensor]:
+        log_prob = self.machines[-1].label_log_prob(self._expected_below_top(visible))
+        return {"log_prob": single(log_prob), "label": tf.argmax(log_prob, axis=1)}
+
+    def _expected_below_top(self, visible: tf.Tensor) -> tf.Tensor:
+        """`ExactSumMachine.states` of the top RBM, with the expectations of the layers below it."""
+        x = self.machines[0].states(self._inputs.visible(visible))
+        for lower, upper in itertools.pairwise(self.machines):
+            x = upper.states(lower.expected_hidden(x))
+        return x
 
     def _first_labels(self, seed: tf.Tensor) -> tf.Tensor:
         """Labels at the start of a chain that begins with data: drawn in the proportions of `start`."""

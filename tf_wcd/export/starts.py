@@ -2,11 +2,12 @@
 
 Chains of a sharply trained model hardly leave the region that they start in, however many steps they run: their start
 decides how often each region is seen. So the start is the model's distribution wherever all states can be listed, and
-else as good as is known: given states, or the means of the data.
+else as good as is known: samples of the model from its training, given states, or the means of the data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class Start(NamedTuple):
     """Start of the chains of one RBM.
 
     Attributes:
-        name: "exact", "states" or "means", for the metadata.
+        name: "exact", "ptt", "states" or "means", for the metadata.
         means: ``[units]``, labels included.
         states: ``[n, units]``, of which each chain picks one; ``None`` to draw units independently with the means.
         cumulative: probabilities of the states, summed up to each one, ``[n]``.
@@ -37,7 +38,12 @@ class Start(NamedTuple):
     cumulative: np.ndarray | None = None
 
 
-def start_of(given: Any, known_means: np.ndarray | None, machine: Machine) -> Start:
+def start_of(
+    given: Any,
+    known_means: np.ndarray | None,
+    machine: Machine,
+    equilibrium: Callable[[], np.ndarray | None] | None = None,
+) -> Start:
     """The start of a machine's chains.
 
     Args:
@@ -45,6 +51,8 @@ def start_of(given: Any, known_means: np.ndarray | None, machine: Machine) -> St
             and the known means elsewhere.
         known_means: means of the data, as far as they are known; the middle of the range if they are not.
         machine: the RBM.
+        equilibrium: makes samples of the model ``[n, units]``, where the model can, for models that are too large for
+            exact ones.
 
     Example:
 
@@ -60,15 +68,23 @@ def start_of(given: Any, known_means: np.ndarray | None, machine: Machine) -> St
     if given is None:
         middle = machine.visible.midpoints(machine.num_visible)
         means = middle if known_means is None else np.asarray(known_means, "float64")
-        listed = machine.visible.bits(machine.num_visible) <= MOST_UNITS
-        return _exact(machine, means) if listed else Start("means", means)
+        if machine.visible.bits(machine.num_visible) <= MOST_UNITS:
+            return _exact(machine, means)
+        found = equilibrium() if equilibrium is not None else None
+        if found is None or not np.isfinite(found).all():
+            return Start("means", means)
+        return Start("ptt", means, np.asarray(found, "float64"), _equal_shares(len(found)))
     values = array_of(given, "start").astype("float64")
     _check(values, given, machine)
     if values.ndim == 1:
         return Start("means", values)
     check_visible(values, machine.visible, machine.num_visible, "start", "float64", strict=True)
-    shares = np.arange(1, len(values) + 1) / len(values)
-    return Start("states", values.mean(0), values, shares)
+    return Start("states", values.mean(0), values, _equal_shares(len(values)))
+
+
+def _equal_shares(count: int) -> np.ndarray:
+    """Cumulative probabilities of states that are picked equally often."""
+    return np.arange(1, count + 1) / count
 
 
 def _exact(machine: Machine, means: np.ndarray) -> Start:

@@ -1,8 +1,9 @@
 """The signatures of a served model, as a table.
 
 Whatever depends on which signatures there are is made from it: the functions of the SavedModel with their types, the
-shapes that it declares, the requests that warm a server up; and clients and documentation may be. A new signature is
-one row here, and a method of the same name of `tf_wcd.export.served_model.ServedModel`.
+shapes that it declares, the requests that warm a server up, the types that clients send, what the web page offers, and
+the documentation. A new signature is one row here, and a method of the same name of
+`tf_wcd.export.served_model.ServedModel` and of the clients.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Argument:
     Attributes:
         name: its name.
         dtype: its type.
-        columns: what the columns of a row are: "visible" or "hidden" units; ``None`` for one number.
+        columns: what the columns of a row are: "visible" or "hidden" units, or "classes"; ``None`` for one number.
         meaning: what it is, in a few words.
     """
 
@@ -43,10 +44,12 @@ class Model:
     Attributes:
         single: whether it is one RBM whose visible units are the data and nothing else.
         log_partition: log Z where it is known.
+        classes: number of labels; 0 without any.
     """
 
     single: bool
     log_partition: float | None
+    classes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +81,8 @@ PROBABILITY = Argument("probability", "float32", "visible", "of the upper state;
 HIDDEN = Argument("hidden", "float32", "hidden", "expected states of the top hidden units")
 FREE_ENERGY = Argument("free_energy", "float32", None, "free energy")
 LOG_PROB = Argument("log_prob", "float32", None, "log-probability, in nats")
+LABEL = Argument("label", "int64", None, "number of a class, from 0")
+LABEL_LOG_PROB = Argument("log_prob", "float32", "classes", "log-probability of each class, in nats")
 
 SIGNATURES: tuple[Signature, ...] = (
     Signature(
@@ -128,6 +133,22 @@ SIGNATURES: tuple[Signature, ...] = (
         lambda model: model.single and model.log_partition is not None,
         "Gives the log-probability of states.",
     ),
+    Signature(
+        "conditional",
+        (LABEL, SEED),
+        (VISIBLE, PROBABILITY),
+        "models with labels",
+        lambda model: model.classes > 0,
+        "Draws data of the given classes, by chains in which the labels are held.",
+    ),
+    Signature(
+        "classify",
+        (VISIBLE,),
+        (LABEL_LOG_PROB, LABEL),
+        "models with labels",
+        lambda model: model.classes > 0,
+        "Gives the log-probability of each class, and the most probable one.",
+    ),
 )
 
 
@@ -140,6 +161,17 @@ def signatures_of(model: Model) -> tuple[Signature, ...]:
     ['sample', 'gibbs', 'clamp', 'encode']
     """
     return tuple(row for row in SIGNATURES if row.exists(model))
+
+
+def input_types() -> dict[str, str]:
+    """Type of each input by its name, which is the same in all signatures.
+
+    Example:
+
+    >>> input_types()["seed"]
+    'int64'
+    """
+    return {argument.name: argument.dtype for row in SIGNATURES for argument in row.inputs}
 
 
 def signature_table() -> str:
@@ -160,5 +192,5 @@ def signature_table() -> str:
 
 def example_inputs(row: Signature, state: np.ndarray) -> dict[str, np.ndarray]:
     """Inputs of one row: the given state, and numbers that any model accepts."""
-    values = {VISIBLE: state, MASK: np.zeros_like(state), SEED: 0, STEPS: 1}
+    values = {VISIBLE: state, MASK: np.zeros_like(state), SEED: 0, STEPS: 1, LABEL: 0}
     return {argument.name: np.asarray([values[argument]], argument.dtype) for argument in row.inputs}

@@ -64,16 +64,25 @@ def exact_sampler(machine: Machine, side: Side | None = None) -> ExactSampler:
     return ExactSampler(side, log_probabilities, tf.cumsum(tf.exp(log_probabilities)))
 
 
-def choose(cumulative: tf.Tensor, n: int | tf.Tensor, source: Source) -> tf.Tensor:
+def choose(cumulative: tf.Tensor, n: int | tf.Tensor, source: Source, groups: tf.Tensor | None = None) -> tf.Tensor:
     """Independent indices, int32 ``[n]``, by the cumulative sums of their probabilities (float64); takes two draws.
+
+    With ``groups`` ``[n]``, each index is one of a group: then the sums are those within each group, from 0 to 1, with
+    the number of the group added to them.
 
     Example:
 
     >>> source = batch_source(tf.constant([1, 2], tf.uint32))
     >>> choose(tf.constant([0.0, 1.0, 1.0], tf.float64), 4, source).numpy().tolist()
     [1, 1, 1, 1]
+    >>> choose(tf.constant([1.0, 1.0, 2.0], tf.float64), 2, source, tf.constant([0, 1])).numpy().tolist()
+    [0, 2]
     """
     # One draw tells 2^23 cases apart, too few for the rarer ones of a million: a second one fills the gaps.
     coarse, fine = (source(draw, tf.zeros([n], tf.float64)) for draw in (0, 1))
-    position = (coarse + (fine - 0.5) * 2.0**-23) * cumulative[-1]
+    position = coarse + (fine - 0.5) * 2.0**-23
+    if groups is None:
+        return tf.searchsorted(cumulative, position * cumulative[-1], side="right")
+    # Added to a large number, a position just below 1 must not be rounded into the next group.
+    position = tf.minimum(position, 1 - 2.0**-40) + tf.cast(groups, tf.float64)
     return tf.searchsorted(cumulative, position, side="right")

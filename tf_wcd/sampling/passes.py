@@ -67,6 +67,11 @@ def label_log_weights(top: Machine, states: tf.Tensor, fields: tf.Tensor | None 
     return weights if base is None else weights - base[..., None]
 
 
+def label_log_prob(top: Machine, states: tf.Tensor) -> tf.Tensor:
+    """log P(label | x), ``[..., rows, classes]``, of visible units without their labels."""
+    return tf.nn.log_softmax(label_log_weights(top, states))
+
+
 def top_hidden_mean(top: Machine, states: tf.Tensor) -> tf.Tensor:
     """E[h | states of the visible units] of the top machine; where it has labels, they are summed over."""
     if not top.visible.classes:

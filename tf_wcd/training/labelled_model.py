@@ -8,10 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import data_checks
-from tf_wcd.sampling.passes import label_log_weights, reconstruction, top_hidden_mean
+from tf_wcd.sampling.passes import label_log_prob, label_log_weights, reconstruction, top_hidden_mean
 from tf_wcd.training.inputs import DataSpec
 from tf_wcd.training.machine_model import MachineModel
-from tf_wcd.training.objectives import label_log_prob
 
 ROWS_AT_A_TIME = 1000
 

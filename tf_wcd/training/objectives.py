@@ -14,7 +14,7 @@ from tf_wcd import replicas
 from tf_wcd.arguments import check_positive
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points, State
-from tf_wcd.sampling.passes import by_label, fields_with_labels, label_log_weights
+from tf_wcd.sampling.passes import by_label, fields_with_labels, label_log_prob, label_log_weights
 from tf_wcd.training.gradient import Gradient, Offsets, at_offsets
 from tf_wcd.training.step import Phases, Weighted, normalised_sample_weight
 
@@ -28,11 +28,6 @@ def check_objective(objective: Any, generative_weight: Any, classes: int) -> tup
     if objective != OBJECTIVES[0] and not classes:
         raise ValueError(f"`objective={objective!r}` is about labels: give `classes`, too. Received: classes=None")
     return objective, check_positive("generative_weight", generative_weight)
-
-
-def label_log_prob(machine: Machine, states: tf.Tensor) -> tf.Tensor:
-    """log P(label | x), ``[..., rows, classes]``, of visible units without their labels."""
-    return tf.nn.log_softmax(label_log_weights(machine, states))
 
 
 def phases_without_points(

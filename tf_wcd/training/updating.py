@@ -29,6 +29,7 @@ class Untracked:
     def __init__(self) -> None:
         self.programs = Programs()
         self.mixing: Any = None  # what was found of the chains, and the parameters that it was found for
+        self.warned_of_mixing = False
         self.resident: dict[int, ResidentData] = {}
         self.runner: BlockRunner | None = None
         self.first_update: FirstUpdate | None = None

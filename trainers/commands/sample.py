@@ -15,6 +15,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("gibbs_steps", 1000, "With --model: steps of the chains.", lower_bound=1)
     flags.DEFINE_integer("count", 64, "Number of samples.", lower_bound=1)
     flags.DEFINE_integer("seed", None, "Seed; new samples each time if not given.")
+    flags.DEFINE_integer("label", None, "Class of the samples, of a model with labels.", lower_bound=0)
     flags.DEFINE_string("png", "", "Picture to write.")
     flags.DEFINE_string("npy", "", "NumPy file to write.")
     flags.DEFINE_float("timeout", 60.0, "Seconds for each request.", lower_bound=0.0)
@@ -30,11 +31,19 @@ def run() -> Outcome:
     if FLAGS.model:
         from trainers.studies import saved_model
 
-        samples = saved_model.sample(FLAGS.model, FLAGS.count, FLAGS.gibbs_steps, FLAGS.seed)
+        samples = saved_model.sample(FLAGS.model, FLAGS.count, FLAGS.gibbs_steps, FLAGS.seed, FLAGS.label)
         commands.keep_samples(samples, FLAGS.png, FLAGS.npy)
     else:
         samples = commands.sample(
-            FLAGS.server, FLAGS.model_name, FLAGS.count, FLAGS.seed, FLAGS.png, FLAGS.npy, FLAGS.timeout, FLAGS.max_rows
+            FLAGS.server,
+            FLAGS.model_name,
+            FLAGS.count,
+            FLAGS.seed,
+            FLAGS.png,
+            FLAGS.npy,
+            FLAGS.timeout,
+            FLAGS.max_rows,
+            FLAGS.label,
         )
     return {"samples": samples.tolist()}
 
@@ -46,6 +55,7 @@ COMMAND = Command(
     run,
     (
         "wcd sample --server=localhost:8500 --model_name=rbm --count=64 --png=sheet.png",
+        "wcd sample --server=localhost:8500 --model_name=digits --label=7 --png=sevens.png",
         "wcd sample --model=demo/bcd.keras --count=1000 --npy=samples.npy",
     ),
 )

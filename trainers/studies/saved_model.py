@@ -114,9 +114,9 @@ def evaluate(
     return {"model": path, "data": data, **found}
 
 
-def sample(path: str, count: int, gibbs_steps: int, seed: int | None) -> np.ndarray:
-    """Samples of a saved model, without a server."""
-    samples = load_model(path).sample(count, gibbs_steps=gibbs_steps, seed=seed).numpy()
+def sample(path: str, count: int, gibbs_steps: int, seed: int | None, label: int | None = None) -> np.ndarray:
+    """Samples of a saved model, of one class if a label is given, without a server."""
+    samples = load_model(path).sample(count, gibbs_steps=gibbs_steps, seed=seed, labels=label).numpy()
     print(
         f"{count} samples of {samples.shape[1]} units from {path}, {gibbs_steps} Gibbs steps, mean {samples.mean():.4f}"
     )
