@@ -55,9 +55,9 @@ RUNS: Mapping[str, RecordRun] = MappingProxyType(
         run.data: run
         for run in (
             RecordRun("mnist", FRESH, "pcd", 0.1, 400),
-            RecordRun("caltech101_silhouettes", "threshold", "pcd", 0.02, 300, weight_decay=0.01),
-            RecordRun("ocr_letters", "threshold", "ptt", 0.1, 200),
-            RecordRun("fashion_mnist", "threshold", "pcd", 0.03, 100),
+            RecordRun("caltech101_silhouettes", "threshold", "pcd", 0.004, 1500, chains=500, weight_decay=0.003),
+            RecordRun("ocr_letters", "threshold", "pcd", 0.05, 120, weight_decay=0.001),
+            RecordRun("fashion_mnist", "threshold", "pcd", 0.02, 100),
         )
     }
 )
