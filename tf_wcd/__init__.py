@@ -34,13 +34,14 @@ __all__ = [
     "negative_phases",
     "plots",
     "regularizers",
+    "sklearn",
     "units",
 ]
 
 
 def __getattr__(name: str) -> ModuleType:
     # TensorFlow Probability takes as long to import as half of everything else, and Matplotlib some time too: only who
-    # asks pays for it.
-    if name in ("distribution", "mcmc", "plots"):
+    # asks pays for it. scikit-learn is an extra, which need not be there.
+    if name in ("distribution", "mcmc", "plots", "sklearn"):
         return importlib.import_module(f"tf_wcd.{name}")
     raise AttributeError(f"module 'tf_wcd' has no attribute {name!r}")

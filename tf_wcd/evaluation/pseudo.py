@@ -57,12 +57,11 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
         key = rbm.sampling_key(seed)
         return random_bits_estimate(machine, tf.constant(x), key, check_integer("bits", bits)).numpy().astype("float64")
     rows = min(len(x), CHUNK_ROWS)
-    total = _sum_over_bits if is_binary(machine) else sum_over_units
     sums = []
     for start in range(0, len(x), rows):
         part = x[start : start + rows]
         padded = np.pad(part, ((0, rows - len(part)), (0, 0)), mode="edge")  # one shape, one compilation
-        sums.append(call_compiled(total, rbm, tf.constant(padded)).numpy()[: len(part)])
+        sums.append(call_compiled(sum_over_all, rbm, tf.constant(padded)).numpy()[: len(part)])
     return np.concatenate(sums).astype("float64")
 
 
@@ -72,6 +71,11 @@ def check_finite(rbm: RBMLayer) -> None:
             "The pseudo-likelihood is for visible units with finitely many states. "
             f"Received: visible_type={rbm.visible_unit.name!r}"
         )
+
+
+def sum_over_all(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
+    """The pseudo-log-likelihood of each row of states, ``[n]``, of units with finitely many states."""
+    return _sum_over_bits(machine, visible) if is_binary(machine) else sum_over_units(machine, visible)
 
 
 def random_bits_estimate(machine: Machine, visible: tf.Tensor, key: tf.Tensor, bits: int = 1) -> tf.Tensor:

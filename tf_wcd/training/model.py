@@ -63,6 +63,7 @@ class TrainingModel(UpdatingModel):
             else jit_compile
         )
         super().compile(optimizer=optimizer, run_eagerly=run_eagerly, jit_compile=jit)
+        self.loss = "free_energy_difference"  # a name for the metric: Keras' wrappers for scikit-learn ask for one
         self._untracked.programs = Programs()
         self._untracked.compile_arguments = {
             "optimizer": self.optimizer,

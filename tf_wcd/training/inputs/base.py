@@ -74,7 +74,8 @@ class DataSpec:
         if not self.classes and y is not None:
             raise ValueError(
                 "`y` has no use: the model has no labels. Leave it out, or make the layer with "
-                f"`RBMLayer(..., classes=...)`. Received: y of the type {type(y).__name__}"
+                "`RBMLayer(..., classes=...)`; in pipelines of scikit-learn use `tf_wcd.sklearn.RBMTransformer`. "
+                f"Received: y of the type {type(y).__name__}"
             )
 
 
