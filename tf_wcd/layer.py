@@ -72,8 +72,7 @@ class RBMLayer(ContrastiveModel):
         hidden_dropout: probability of each hidden unit to be dropped at an update of `fit` (Srivastava et al. 2014),
             anew for each example, which then lacks it in both phases; with ``negative_phase="cd"``. Everywhere else the
             model has all of its units, with the parameters that were learned. They are not scaled: the scaling of the
-            paper is for networks that are read in one direction, and scaling both directions of an RBM helped one
-            small problem a little and spoilt another.
+            paper is for networks that are read in one direction. `DBN.fit` drops nothing.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
