@@ -78,11 +78,13 @@ class RBMEnsemble(ContrastiveModel):
     def members(self) -> tuple[int, ...]:
         return (self.count,)
 
-    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
+    def update(
+        self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor, training: bool = False
+    ) -> Phases:
         rows = tf.broadcast_to(rows, [self.count, *static_shape(rows)])
         if sample_weight is not None:
             sample_weight = tf.broadcast_to(sample_weight, [self.count, *static_shape(sample_weight)])
-        return super().update(rows, sample_weight, state, key)
+        return super().update(rows, sample_weight, state, key, training)
 
     def rates(self, rate: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
         rate = super().rates(rate, variable)

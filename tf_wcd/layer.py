@@ -69,6 +69,10 @@ class RBMLayer(ContrastiveModel):
             phase; or ``"hybrid"``, both (Larochelle and Bengio 2008).
         generative_weight: weight of the generative gradient in the hybrid one; that of the discriminative one is 1. The
             latter is small: take ten times the learning rate of generative training.
+        hidden_dropout: probability of each hidden unit to be dropped at an update of `fit` (Srivastava et al. 2014),
+            anew for each example, which then lacks it in both phases; with ``negative_phase="cd"``. Everywhere else the
+            model has all of its units, with the parameters that were learned. They are not scaled: the scaling of the
+            paper is for networks that are read in one direction. `DBN.fit` drops nothing.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:

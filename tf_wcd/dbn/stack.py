@@ -159,7 +159,9 @@ class Stack(TrainingModel):
     def evaluation_state(self, batch_size: int) -> State:
         return self.top.evaluation_state(batch_size)
 
-    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> UpDown:
+    def update(
+        self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor, training: bool = False
+    ) -> UpDown:
         *recognition, top = self.machines()
         rows = tf.cast(rows, top.kernel.dtype)
         x, labels = rows[:, : self.num_visible], rows[:, self.num_visible :] if self.classes else None

@@ -80,7 +80,14 @@ class Points:
 
 
 class Part:
-    """What sources of points and rules for weights have in common."""
+    """What sources of points and rules for weights have in common.
+
+    Attributes:
+        row_by_row: whether point m is a reconstruction of example m, with its weight. Then examples may differ in more
+            than their states: in the hidden units that they have, say.
+    """
+
+    row_by_row: bool = False
 
     def metrics(self, state: State) -> dict[str, tf.Tensor]:
         """Scalars of the state for the logs of training, by name; always the same names."""

@@ -60,6 +60,12 @@ class NegativePhase:
         if weights is not None:
             self.weights = weights
 
+    @property
+    def row_by_row(self) -> bool:
+        """Whether point m is a reconstruction of example m, with its weight; what a subclass does is not known."""
+        own = type(self).points is not NegativePhase.points
+        return self.source.row_by_row and self.weights.row_by_row and not own
+
     def validate(self, machine: Machine) -> None:
         """Raises ValueError where this phase does not fit the machine. Called once, before training."""
         self.source.validate(machine)

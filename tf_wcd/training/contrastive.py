@@ -15,6 +15,7 @@ from tf_wcd.negative_phases.composition import start
 from tf_wcd.normaliser import check_normaliser
 from tf_wcd.random import key_of
 from tf_wcd.regularizers import Proximal
+from tf_wcd.training.dropout import with_dropout
 from tf_wcd.training.gradient import Gradient, Offsets
 from tf_wcd.training.inputs import Input
 from tf_wcd.training.labelled_model import LabelledModel
@@ -46,9 +47,13 @@ class ContrastiveModel(LabelledModel):
             raise ValueError("Proximal regularizers work on one replica. Received: a strategy of several")
         self.negative_phase.validate(self.machine())
 
-    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Phases:
+    def update(
+        self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor, training: bool = False
+    ) -> Phases:
         machine = self.machine()
         visible = tf.cast(rows, machine.kernel.dtype)
+        if training and self.hidden_dropout:
+            machine = with_dropout(machine, visible, self.hidden_dropout, key)
         if not self.has_negative_phase:
             return phases_without_points(machine, visible, sample_weight, state)
         return phases_of(machine, self.negative_phase, visible, sample_weight, state, key)
@@ -76,7 +81,9 @@ class ContrastiveModel(LabelledModel):
     def apply_update(self, update: Phases) -> None:
         gradient = self.gradient(update)
         if self.activity_target is not None:
-            activity = running_activity(update, tf.convert_to_tensor(self.hidden_activity))
+            # Of all units, whether dropped or not.
+            whole = update._replace(machine=self.machine())
+            activity = running_activity(whole, tf.convert_to_tensor(self.hidden_activity))
             gradient = towards_target(gradient, update, activity, self.activity_target, self.activity_cost)
             self.hidden_activity.assign(activity)
         pairs = [(g, v) for g, v in self.gradient_pairs(gradient) if v.trainable]

@@ -15,6 +15,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.normaliser import check_sides, flaw
 from tf_wcd.tables import array_of, is_table
+from tf_wcd.training.dropout import check_dropout
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.objectives import check_objective
 from tf_wcd.training.phase_variables import PhaseVariables
@@ -55,6 +56,7 @@ class MachineModel(TrainingModel):
         classes: int | None = None,
         objective: str = "generative",
         generative_weight: float = 0.01,
+        hidden_dropout: float = 0.0,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -70,6 +72,9 @@ class MachineModel(TrainingModel):
         self.objective, self.generative_weight = check_objective(objective, generative_weight, self.classes)
         self.hidden_unit.check_columns(self.units)
         self.negative_phase = negative_phases.get(negative_phase, gibbs_steps=gibbs_steps, chains=chains)
+        self.hidden_dropout = check_dropout(
+            hidden_dropout, self.hidden_unit, self.units, self.negative_phase, self.objective
+        )
         self.standardized = bool(standardized)
         self.centered = bool(centered) or self.standardized
         self.centering_rate = float(centering_rate)
@@ -289,6 +294,7 @@ class MachineModel(TrainingModel):
             "classes": self.classes or None,
             "objective": self.objective,
             "generative_weight": self.generative_weight,
+            "hidden_dropout": self.hidden_dropout,
             "seed": self.seed,
         }
 

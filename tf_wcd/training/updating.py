@@ -103,8 +103,10 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
         """The state of the negative phase to measure with: before training, one that is not kept."""
         raise NotImplementedError(f"{type(self).__name__} must implement `evaluation_state`.")
 
-    def update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor) -> Any:
-        """Computes an update of a batch; nothing changes."""
+    def update(
+        self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor, training: bool = False
+    ) -> Any:
+        """Computes an update of a batch; nothing changes. With ``training`` it may drop units, see `RBMLayer`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `update`.")
 
     def measures(self, update: Any) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     def next_update(self, rows: tf.Tensor, sample_weight: tf.Tensor | None) -> Any:
         """`update` with the present state and the next random numbers."""
         key = replicas.own_key(key_of(self.seed_generator.next()))
-        return self.update(rows, sample_weight, self.phase_state(), key)
+        return self.update(rows, sample_weight, self.phase_state(), key, training=True)
 
     def record(self, update: Any) -> dict[str, tf.Tensor]:
         """Puts the measures of an update into the metrics, and returns the logs."""
