@@ -286,8 +286,10 @@ def test_requests_that_are_refused(name, change, message, served_model):
 
 def test_the_table_of_signatures_is_what_is_exported(served_model):
     rbm, served = served_model("potts")
-    assert set(served) == {"serving_default", *(row.name for row in tf_wcd.export.SIGNATURES)}
-    for row in tf_wcd.export.SIGNATURES:
+    # Those of models with labels are in test_export_labels.py.
+    rows = [row for row in tf_wcd.export.SIGNATURES if row.name not in ("conditional", "classify")]
+    assert set(served) == {"serving_default", *(row.name for row in rows)}
+    for row in rows:
         answer = ask(served, row.name, request(rbm, 2))
         widths = {"visible": rbm.num_visible, "hidden": rbm.units}
         assert {(key, value.dtype.name, value.shape) for key, value in answer.items()} == {
