@@ -33,19 +33,33 @@ class RBMEstimator(BaseEstimator):
         feature_names_in_: their names, where the data were a frame.
     """
 
-    n_components: int
-    learning_rate: float
-    batch_size: int
-    n_iter: int
-    verbose: int
-    random_state: Any
-    negative_phase: str | NegativePhase
-    gibbs_steps: int | None
-    visible_type: str | Unit
-    hidden_type: str | Unit
-    momentum: float
-    centered: bool
     rbm_: EstimatorLayer
+
+    def __init__(
+        self,
+        n_components: int,
+        learning_rate: float,
+        batch_size: int,
+        n_iter: int,
+        random_state: Any,
+        negative_phase: str | NegativePhase,
+        gibbs_steps: int | None,
+        visible_type: str | Unit,
+        hidden_type: str | Unit,
+        momentum: float,
+        centered: bool,
+    ) -> None:
+        self.n_components = n_components
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.random_state = random_state
+        self.negative_phase = negative_phase
+        self.gibbs_steps = gibbs_steps
+        self.visible_type = visible_type
+        self.hidden_type = hidden_type
+        self.momentum = momentum
+        self.centered = centered
 
     # Training
 
@@ -101,36 +115,32 @@ class RBMEstimator(BaseEstimator):
         chunks = (tf.constant(dense(X[start : start + ROWS_AT_A_TIME]), tf.float64) for start in starts)
         return np.concatenate([function(machine, chunk).numpy() for chunk in chunks]).astype(X.dtype)
 
-    def _parameter(self, name: str) -> Any:
-        # Before `fit` there is no `rbm_`, and so an AttributeError.
-        return getattr(self.rbm_, name)
-
     @property
     def components_(self) -> np.ndarray:
         """Weights, ``[n_components, columns]``; assign other ones to change the model."""
-        return self._parameter("kernel").numpy().T
+        return self.rbm_.kernel.numpy().T
 
     @components_.setter
     def components_(self, values: Any) -> None:
-        self._parameter("kernel").assign(np.transpose(values))
+        self.rbm_.kernel.assign(np.transpose(values))
 
     @property
     def intercept_hidden_(self) -> np.ndarray:
         """Biases of the hidden units, ``[n_components]``."""
-        return self._parameter("hidden_bias").numpy()
+        return self.rbm_.hidden_bias.numpy()
 
     @intercept_hidden_.setter
     def intercept_hidden_(self, values: Any) -> None:
-        self._parameter("hidden_bias").assign(np.asarray(values))
+        self.rbm_.hidden_bias.assign(np.asarray(values))
 
     @property
     def intercept_visible_(self) -> np.ndarray:
         """Biases of the visible units, ``[columns]``."""
-        return self._parameter("visible_bias").numpy()
+        return self.rbm_.visible_bias.numpy()
 
     @intercept_visible_.setter
     def intercept_visible_(self, values: Any) -> None:
-        self._parameter("visible_bias").assign(np.asarray(values))
+        self.rbm_.visible_bias.assign(np.asarray(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -52,8 +52,6 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
     (['hollow'], (14, 2))
     """
 
-    verbose = 0
-
     def __init__(
         self,
         n_components: int = 100,
@@ -71,19 +69,21 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
         momentum: float = 0.0,
         centered: bool = False,
     ) -> None:
-        self.n_components = n_components
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_iter = n_iter
-        self.random_state = random_state
+        super().__init__(
+            n_components=n_components,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_iter=n_iter,
+            random_state=random_state,
+            negative_phase=negative_phase,
+            gibbs_steps=gibbs_steps,
+            visible_type=visible_type,
+            hidden_type=hidden_type,
+            momentum=momentum,
+            centered=centered,
+        )
         self.objective = objective
         self.generative_weight = generative_weight
-        self.negative_phase = negative_phase
-        self.gibbs_steps = gibbs_steps
-        self.visible_type = visible_type
-        self.hidden_type = hidden_type
-        self.momentum = momentum
-        self.centered = centered
 
     def fit(self, X: Any, y: Any) -> Self:
         """Trains a new model on data with labels.

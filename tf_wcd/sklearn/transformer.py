@@ -84,18 +84,20 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         momentum: float = 0.0,
         centered: bool = False,
     ) -> None:
-        self.n_components = n_components
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_iter = n_iter
+        super().__init__(
+            n_components=n_components,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_iter=n_iter,
+            random_state=random_state,
+            negative_phase=negative_phase,
+            gibbs_steps=gibbs_steps,
+            visible_type=visible_type,
+            hidden_type=hidden_type,
+            momentum=momentum,
+            centered=centered,
+        )
         self.verbose = verbose
-        self.random_state = random_state
-        self.negative_phase = negative_phase
-        self.gibbs_steps = gibbs_steps
-        self.visible_type = visible_type
-        self.hidden_type = hidden_type
-        self.momentum = momentum
-        self.centered = centered
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Trains a new model on the data.
