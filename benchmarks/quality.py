@@ -1,0 +1,184 @@
+"""Time to a given likelihood: MNIST, 784 x 500, images drawn anew from their grey levels at each pass.
+
+``python -m benchmarks.quality`` does what is not done yet; it may be stopped and started again at any time.
+Every method has the same search: three learning rates, six passes each, judged on validation images with a seed that
+is not reported; a method whose best rate is at an end of its rates gets one more beyond that end. With the best one it
+is then trained for 2, 6, 12 and 24 passes with another seed, each time with a rate that falls linearly to zero, and
+judged on test images. Both times are kept, that of a clock and that of the processor; compiling counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+import tf_wcd
+from benchmarks.quality_methods import HIDDEN, METHODS
+from tf_wcd import evaluation
+from tf_wcd.datasets.grey_levels import binarize
+from tf_wcd.evaluation.exact import free_energies
+
+RESULTS = Path(__file__).parent / "results"
+SEARCH_PASSES, PASSES = 6, (2, 6, 12, 24)
+SEARCH_SEED, SEED = 7, 11
+HELD_BACK = 10_000
+TARGETS = (-100.0, -95.0, -90.0)
+
+
+def load(search: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Grey training images, and others of 0 and 1 to judge by."""
+    (grey, _), (test, _) = tf_wcd.datasets.load("mnist", None, seed=0)
+    if search:
+        return grey[:-HELD_BACK], binarize(grey[-HELD_BACK:], "stochastic", rng=np.random.default_rng(2))
+    return grey, binarize(test, "stochastic", rng=np.random.default_rng(1))
+
+
+def likelihood(parameters: tuple[np.ndarray, ...], train: np.ndarray, x: np.ndarray) -> dict[str, float]:
+    """Mean log-likelihood with its interval, by one estimator for all."""
+    kernel, visible_bias, hidden_bias = (np.array(each, "float32") for each in parameters)
+    rbm = tf_wcd.RBMLayer(HIDDEN)
+    rbm.build((None, len(visible_bias)))
+    rbm.kernel.assign(kernel)
+    rbm.visible_bias.assign(visible_bias)
+    rbm.hidden_bias.assign(hidden_bias)
+    found = evaluation.log_partition_interval(rbm, train[:HELD_BACK], seed=21, budget=3200, burn_in=300)
+    free = float(np.mean(free_energies(rbm.machine().cast("float64"), x.astype("float64"))))
+    return {
+        "estimate": round(-free - found.estimate, 2),
+        "lower": round(-free - found.upper, 2),
+        "upper": round(-free - found.lower, 2),
+    }
+
+
+def run(name: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
+    """Trains with one setting, and returns its record."""
+    grey, x = load(search)
+    seed = SEARCH_SEED if search else SEED
+    images = binarize(grey, "stochastic", rng=np.random.default_rng([seed, 0]))
+    clock, processor = time.perf_counter(), time.process_time()
+    training = METHODS[name].start(images, seed)
+    seconds, cpu = time.perf_counter() - clock, time.process_time() - processor
+    for epoch in range(passes):
+        images = binarize(grey, "stochastic", rng=np.random.default_rng([seed, epoch]))
+        clock, processor = time.perf_counter(), time.process_time()
+        training.epoch(images, rate * (1 - epoch / passes))
+        seconds += time.perf_counter() - clock
+        cpu += time.process_time() - processor
+    keras.utils.clear_session(free_memory=True)
+    return {
+        "method": name,
+        "rate": rate,
+        "passes": passes,
+        "search": search,
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        **likelihood(training.parameters(), images, x),
+        "cores": os.cpu_count(),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+class Work:
+    """Records in a file, one on a line; each setting is run once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[dict[str, Any]]:
+        """All records so far."""
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def record(self, name: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
+        """The record of a setting, from the file or by running it."""
+        wanted = {"method": name, "rate": rate, "passes": passes, "search": search}
+        for each in self.read():
+            if wanted.items() <= each.items():
+                return each
+        found = run(name, rate, passes, search)
+        with self.path.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+        print(json.dumps(found), flush=True)
+        return found
+
+    def best_rate(self, name: str) -> float:
+        """The best learning rate of a method, on validation images."""
+        rates = sorted(METHODS[name].rates)
+
+        def judged(rate: float) -> float:
+            return self.record(name, rate, SEARCH_PASSES, search=True)["estimate"]
+
+        best = max(rates, key=judged)
+        if best == rates[-1]:
+            rates.append(round(best * 3, 4))
+        elif best == rates[0]:
+            rates.append(round(best / 3, 4))
+        return max(rates, key=judged)
+
+
+def time_to(records: list[dict[str, Any]], target: float, clock: str = "cpu_seconds") -> float | None:
+    """The shortest time after which a training had reached the target."""
+    reached = [each[clock] for each in records if each["estimate"] >= target]
+    return min(reached, default=None)
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """Core-seconds to each target, as Markdown."""
+    lines = [
+        "| method | rate | " + " | ".join(f"{target:g} nats" for target in TARGETS) + " | best |",
+        "|---" * 6 + "|",
+    ]
+    for name in METHODS:
+        own = [each for each in records if each["method"] == name and not each["search"]]
+        if own:
+            times = [time_to(own, target) for target in TARGETS]
+            cells = ["-" if each is None else f"{each:.0f} s" for each in times]
+            best = max(own, key=lambda each: each["estimate"])
+            text = f"{best['estimate']:.1f} ({best['lower']:.1f} to {best['upper']:.1f})"
+            lines.append(f"| {name} | {own[0]['rate']:g} | {' | '.join(cells)} | {text} |")
+    return "\n".join(lines)
+
+
+def plot(records: list[dict[str, Any]], path: Path) -> None:
+    """Likelihood against time."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for name in METHODS:
+        own = sorted((r for r in records if r["method"] == name and not r["search"]), key=lambda r: r["cpu_seconds"])
+        if own:
+            axes.plot([r["cpu_seconds"] for r in own], [r["estimate"] for r in own], "o-", label=name)
+    for target in TARGETS:
+        axes.axhline(target, color="0.85", zorder=0)
+    axes.set(xscale="log", xlabel="core-seconds of training", ylabel="test log-likelihood, nats", ylim=(-130, -85))
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="which ones; all")
+    parser.add_argument("--report", action="store_true", help="only table and plot of what there is")
+    arguments = parser.parse_args()
+    work = Work(RESULTS / "quality.jsonl")
+    if not arguments.report:
+        for name in arguments.methods:
+            rate = work.best_rate(name)
+            for passes in PASSES:
+                work.record(name, rate, passes, search=False)
+    records = work.read()
+    print(table(records))
+    plot(records, RESULTS / "quality.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Trainings that the benchmark of time to quality compares: ours, and those of the peers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+import tf_wcd
+from tf_wcd import negative_phases
+
+BATCH, HIDDEN, MOMENTUM = 100, 500, 0.5
+
+
+class Training(Protocol):
+    """A model that is trained pass by pass."""
+
+    def epoch(self, x: np.ndarray, rate: float) -> None:
+        """One pass over images of 0 and 1."""
+
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Kernel ``[visible, hidden]``, visible bias, hidden bias."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """One way to train.
+
+    Attributes:
+        start: makes an untrained model from images and a seed.
+        rates: learning rates to choose from, each three times the one before.
+    """
+
+    start: Callable[[np.ndarray, int], Training]
+    rates: tuple[float, ...]
+
+
+class Ours:
+    """An `RBMLayer`, centred; every pass is one `fit`."""
+
+    def __init__(self, phase: str, x: np.ndarray, seed: int) -> None:
+        options: dict[str, Any] = {"observers": 0} if phase == "jpcd" else {}
+        self.rbm = tf_wcd.RBMLayer(
+            HIDDEN,
+            negative_phase=negative_phases.get(phase, chains=BATCH, **options),
+            centered=True,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=0.01, seed=seed),
+            seed=seed,
+        )
+        self.rbm.build((None, x.shape[1]))
+        self.rbm.start_at_means(x)
+        self.rbm.compile(keras.optimizers.SGD(0.01, momentum=MOMENTUM))
+
+    def epoch(self, x: np.ndarray, rate: float) -> None:
+        self.rbm.optimizer.learning_rate.assign(rate)
+        self.rbm.fit(x, batch_size=BATCH, verbose=0)
+
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.rbm.kernel.numpy(), self.rbm.visible_bias.numpy(), self.rbm.hidden_bias.numpy()
+
+
+class Rbms:
+    """PCD of the package `rbms`, with its own step, its centred gradient and torch's SGD."""
+
+    def __init__(self, x: np.ndarray, seed: int) -> None:
+        import torch
+        from rbms.bernoulli_bernoulli.classes import BBRBM
+
+        torch.manual_seed(seed)
+        means = torch.from_numpy(np.clip(x.mean(0), 1e-3, 1 - 1e-3).astype("float32"))
+        self.model = BBRBM(torch.randn(x.shape[1], HIDDEN) * 0.01, torch.logit(means), torch.zeros(HIDDEN))
+        self.model.init_grad()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=MOMENTUM, maximize=True)
+        self.chains = self.model.init_chains(BATCH)
+
+    def epoch(self, x: np.ndarray, rate: float) -> None:
+        import torch
+        from rbms.training.pcd import fit_batch_pcd
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        data, weights = torch.from_numpy(x), torch.ones(BATCH)
+        with torch.no_grad():
+            for rows in torch.randperm(len(x)).split(BATCH):
+                self.optimizer.zero_grad(set_to_none=False)
+                self.chains, _ = fit_batch_pcd(
+                    batch=(data[rows], weights[: len(rows)]),
+                    parallel_chains=self.chains,
+                    params=self.model,
+                    gibbs_steps=1,
+                    beta=1.0,
+                    centered=True,
+                )
+                self.optimizer.step()
+
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        model = self.model
+        return model.weight_matrix.numpy(), model.vbias.numpy(), model.hbias.numpy()
+
+
+class ScikitLearn:
+    """scikit-learn's `BernoulliRBM`; it has neither momentum nor centring."""
+
+    def __init__(self, x: np.ndarray, seed: int) -> None:
+        from sklearn.neural_network import BernoulliRBM
+
+        self.rbm = BernoulliRBM(HIDDEN, batch_size=BATCH, random_state=seed)
+        self.rng = np.random.default_rng(seed)
+        self.rbm.partial_fit(x[:BATCH])
+        means = np.clip(x.mean(0), 1e-3, 1 - 1e-3)
+        self.rbm.intercept_visible_[:] = np.log(means / (1 - means))
+
+    def epoch(self, x: np.ndarray, rate: float) -> None:
+        self.rbm.learning_rate = rate
+        order = self.rng.permutation(len(x))
+        for start in range(0, len(x), BATCH):
+            self.rbm.partial_fit(x[order[start : start + BATCH]])
+
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.rbm.components_.T, self.rbm.intercept_visible_, self.rbm.intercept_hidden_
+
+
+def _ours(phase: str) -> Callable[[np.ndarray, int], Training]:
+    return lambda x, seed: Ours(phase, x, seed)
+
+
+METHODS = {
+    "pcd": Method(_ours("pcd"), (0.03, 0.1, 0.3)),
+    "jpcd": Method(_ours("jpcd"), (0.03, 0.1, 0.3)),
+    "pt": Method(_ours("pt"), (0.03, 0.1, 0.3)),
+    "ptt": Method(_ours("ptt"), (0.03, 0.1, 0.3)),
+    "rbms": Method(Rbms, (0.03, 0.1, 0.3)),
+    "BernoulliRBM": Method(ScikitLearn, (0.03, 0.1, 0.3)),
+}
