@@ -66,3 +66,20 @@ def check_positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
         raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
     return float(value)
+
+
+def list_of_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
+    """The callbacks that `fit` takes as none, one, several or a `CallbackList`.
+
+    Example:
+
+    >>> list_of_callbacks(None)
+    []
+    >>> len(list_of_callbacks(keras.callbacks.TerminateOnNaN()))
+    1
+    """
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return list(callbacks.callbacks)
+    if isinstance(callbacks, list | tuple):
+        return list(callbacks)
+    return [callbacks] if callbacks else []

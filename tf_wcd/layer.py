@@ -102,9 +102,13 @@ class RBMLayer(ContrastiveModel):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x]; labels are summed over."""
         if self.classes:
-            return self.hidden_mean_of_data(inputs)
-        field = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + self.hidden_bias
-        return self.machine().hidden.mean(field)
+            mean = self.hidden_mean_of_data(inputs)
+        else:
+            field = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + self.hidden_bias
+            mean = self.machine().hidden.mean(field)
+        # Back-propagation asks for gradients of all variables: those of the visible side are zero here, not missing.
+        others = (self.visible_bias, *self.visible_parameters.values())
+        return mean + tf.cast(sum(0.0 * tf.reduce_sum(tf.convert_to_tensor(v)) for v in others), mean.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[batch, units]``."""

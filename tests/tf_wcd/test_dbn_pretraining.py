@@ -39,7 +39,7 @@ def small(labels=0, phase="pcd", compile_with=None, joined=False, **kwargs):
 @pytest.mark.parametrize("labels", [0, 3])
 def test_a_layer_is_trained_on_what_the_layers_below_make_of_the_data(labels):
     dbn = small(labels)
-    histories = dbn.pretrain(X, Y if labels else None, epochs=(5, 7), batch_size=60, verbose=0)
+    histories = dbn.pretrain(X, Y if labels else None, epochs=(5, 7), batch_size=60, verbose=0, start_at_means=False)
     # By hand: the first layer on the data, then the second on its expectations with the labels beside them.
     alone = small(labels, joined=bool(labels)).rbms
     alone[0].fit(X, batch_size=60, epochs=5, verbose=0)
@@ -263,3 +263,30 @@ def test_bad_arguments_before_any_training():
     dbn.untie()
     with pytest.raises(ValueError, match=r"Pre-train before `fit`. Received: a DBN"):
         dbn.pretrain(X, callbacks=Never(), verbose=0)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_layers_start_at_the_means_of_what_they_are_trained_on(stream):
+    dbn = small(labels=3)
+    for rbm in dbn.rbms:
+        rbm.optimizer.learning_rate.assign(0.0)  # where they start is where they stay
+    weights = np.linspace(0.5, 1.5, 60)
+    if stream:
+        dbn.pretrain(tf.data.Dataset.from_tensor_slices((X, Y, weights)).batch(20), verbose=0)
+    else:
+        dbn.pretrain(X, Y, batch_size=20, sample_weight=weights, verbose=0)
+    p = weights / weights.sum()
+    first, second = (rbm.visible_bias.numpy() for rbm in dbn.rbms)
+    np.testing.assert_allclose(tf.sigmoid(first), p @ X, rtol=1e-4)
+    np.testing.assert_allclose(tf.sigmoid(second[:6]), p @ dbn.rbms[0](X).numpy(), rtol=1e-4)
+    np.testing.assert_allclose(tf.nn.softmax(second[6:]), p @ np.eye(3)[Y], rtol=1e-4)
+
+
+def test_layers_that_begin_elsewhere_stay_there():
+    for options, call in (({}, {"start_at_means": False}), ({"visible_bias_initializer": "ones"}, {})):
+        dbn = small(**options)
+        for rbm in dbn.rbms:
+            rbm.optimizer.learning_rate.assign(0.0)
+        dbn.pretrain(X, batch_size=20, verbose=0, **call)
+        for rbm in dbn.rbms:
+            np.testing.assert_array_equal(rbm.visible_bias, np.full(rbm.num_visible, 1.0 if options else 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from tf_wcd.dbn.generation import generate, start_of_top
 from tf_wcd.dbn.stack import Stack
 from tf_wcd.programs import call_compiled_stack
 from tf_wcd.sampling.passes import label_log_prob, pass_up, reconstruction, top_hidden_mean
+from tf_wcd.training.monitors import monitor_doubts
 
 ROWS_AT_A_TIME = 1000
 
@@ -106,6 +108,7 @@ class DBN(Stack):
         initial_layer: int | None = None,
         layer_callbacks: Mapping[int, Any] | None = None,
         verbose: int | str = "auto",
+        start_at_means: bool = True,
     ) -> list[keras.callbacks.History]:
         """Trains the RBMs one after the other, each on what the trained layers below make of the data.
 
@@ -133,6 +136,8 @@ class DBN(Stack):
             layer_callbacks: callbacks for single layers, by their number: there ``model`` is the RBM. `EarlyStopping`
                 here ends the training of the layer, not of the whole.
             verbose: 0 silent, 1 progress bar, 2 one line for each epoch; ``"auto"`` is 1.
+            start_at_means: before its first epoch, set the visible bias of a layer to the means of its data, see
+                `RBMLayer.start_at_means`, of up to 10,000 examples; a bias that is not all zeros any more stays.
 
         Returns:
             One Keras history for each layer, of the epochs of this call.
@@ -141,6 +146,8 @@ class DBN(Stack):
         data = pretraining.check_arguments(
             self, x, y, sample_weight, batch_size, steps_per_epoch, inputs, initial_layer
         )
+        for text in monitor_doubts(self, callbacks):
+            warnings.warn(text, stacklevel=2)
         if not self.built:
             self.build((None, data.width))
         for rbm in self.rbms:
@@ -148,17 +155,9 @@ class DBN(Stack):
             with self.distribute_strategy.scope():
                 rbm.build_optimizer()
         show = 1 if verbose == "auto" else int(verbose)
-        return pretraining.pretrain(self, data, each, inputs, initial_layer, callbacks, layer_callbacks, show)
-
-    def epochs_done(self, layer: int) -> int:
-        """Epochs of pre-training that a layer has done."""
-        return int(self.progress.epochs.numpy()[layer]) if self.progress.built else 0
-
-    def count_epochs(self, layer: int, epochs: int) -> None:
-        """Notes that a layer has done so many epochs."""
-        counts = self.progress.epochs.numpy()
-        counts[layer] = epochs
-        self.progress.epochs.assign(counts)
+        return pretraining.pretrain(
+            self, data, each, inputs, initial_layer, callbacks, layer_callbacks, show, start_at_means
+        )
 
     # The generative model
 

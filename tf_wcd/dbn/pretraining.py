@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import compat
-from tf_wcd.arguments import check_integer, is_integer
+from tf_wcd.arguments import check_integer, is_integer, list_of_callbacks
 from tf_wcd.dbn.compatibility import check_layers
 from tf_wcd.dbn.progress import LayerReports, PretrainingProgress
 from tf_wcd.machine import Machine
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
 
 INPUTS = ("probabilities", "samples")
+EXAMPLES_FOR_MEANS = 10_000
 Data = ArrayInput | DatasetInput
 
 
@@ -35,12 +36,13 @@ def pretrain(
     callbacks: Any,
     layer_callbacks: Mapping[int, Any] | None,
     verbose: int,
+    start_at_means: bool,
 ) -> list[keras.callbacks.History]:
     """Trains the layers from ``initial_layer`` on, each up to its number of epochs; see `DBN.pretrain`."""
     progress = PretrainingProgress(verbose)
     progress.updates = data.updates_per_epoch
     everything = keras.callbacks.CallbackList(
-        [*_as_list(callbacks), progress],
+        [*list_of_callbacks(callbacks), progress],
         add_history=False,
         model=dbn,
         epochs=sum(epochs),
@@ -59,6 +61,8 @@ def pretrain(
         history.set_model(rbm)
         history.on_train_begin()
         if number >= initial_layer and done < wished and not dbn.stop_training:
+            if start_at_means and not done and not np.any(rbm.visible_bias.numpy()):
+                rbm.start_at_means(means_of_inputs(dbn, number, data, inputs)[None])
             history = _train_layer(
                 dbn, number, data, (done, wished), inputs, everything, progress, (layer_callbacks or {}).get(number)
             )
@@ -93,16 +97,7 @@ def _train_layer(
 ) -> keras.callbacks.History:
     """Trains one layer from the epoch ``span[0]`` to the epoch ``span[1]``."""
     rbm = dbn.rbms[number]
-    seed = int(rbm.seed_generator.state.numpy()[0])
-    dataset = inputs_of_layer(
-        data.numbered(seed, span[0]),
-        [below.machine() for below in dbn.rbms[:number]],
-        inputs,
-        key_of(tf.constant([seed, 0], tf.int64), purpose=0xDB),
-        classes=dbn.classes,
-        with_labels=number == len(dbn.rbms) - 1,
-        joined=not rbm.classes,
-    )
+    dataset = data_of_layer(dbn, number, data, span[0], inputs, joined=not rbm.classes)
 
     def describe(epoch: int) -> None:
         sizes = f"{rbm.num_visible} -> {rbm.units}"
@@ -121,8 +116,34 @@ def _train_layer(
         initial_epoch=span[0],
         steps_per_epoch=data.updates_per_epoch if isinstance(data, ArrayInput) else data.steps_per_epoch,
         verbose=0,
-        callbacks=[*_as_list(callbacks), reports],
+        callbacks=[*list_of_callbacks(callbacks), reports],
     )
+
+
+def data_of_layer(dbn: DBN, number: int, data: Data, first_epoch: int, inputs: str, joined: bool) -> tf.data.Dataset:
+    """What a layer of a stack is trained on, from an epoch on; see `inputs_of_layer`."""
+    seed = int(dbn.rbms[number].seed_generator.state.numpy()[0])
+    return inputs_of_layer(
+        data.numbered(seed, first_epoch),
+        [below.machine() for below in dbn.rbms[:number]],
+        inputs,
+        key_of(tf.constant([seed, 0], tf.int64), purpose=0xDB),
+        classes=dbn.classes,
+        with_labels=number == len(dbn.rbms) - 1,
+        joined=joined,
+    )
+
+
+def means_of_inputs(dbn: DBN, number: int, data: Data, inputs: str) -> np.ndarray:
+    """Weighted means of the visible units of a layer, labels included, in its first batches of data."""
+    total, weight = np.zeros(dbn.rbms[number].num_visible), 0.0
+    batches = -(-EXAMPLES_FOR_MEANS // data.batch_size)
+    if isinstance(data, ArrayInput):
+        batches = min(batches, data.updates_per_epoch)  # its passes follow each other without end
+    for rows, _, weights in data_of_layer(dbn, number, data, 0, inputs, joined=True).take(batches):
+        total += tf.linalg.matvec(rows, weights, transpose_a=True).numpy()
+        weight += float(tf.reduce_sum(weights))
+    return total / weight
 
 
 def inputs_of_layer(
@@ -206,9 +227,3 @@ def check_arguments(
             f"`steps_per_epoch` goes with a tf.data.Dataset. Received: steps_per_epoch={steps_per_epoch!r}"
         )
     return data
-
-
-def _as_list(callbacks: Any) -> list[keras.callbacks.Callback]:
-    if callbacks is None:
-        return []
-    return list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]

@@ -86,6 +86,18 @@ class Stack(TrainingModel):
         self.require_built()
         return [rbm.machine() for rbm in self.rbms]
 
+    # Pre-training
+
+    def epochs_done(self, layer: int) -> int:
+        """Epochs of pre-training that a layer has done."""
+        return int(self.progress.epochs.numpy()[layer]) if self.progress.built else 0
+
+    def count_epochs(self, layer: int, epochs: int) -> None:
+        """Notes that a layer has done so many epochs."""
+        counts = self.progress.epochs.numpy()
+        counts[layer] = epochs
+        self.progress.epochs.assign(counts)
+
     # Generative weights
 
     @property

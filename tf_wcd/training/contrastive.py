@@ -64,6 +64,22 @@ class ContrastiveModel(LabelledModel):
             measures |= label_measures(update, self.objective, self.generative_weight, measures["loss"])
         return measures | (self.negative_phase.metrics(update.state) if self.has_negative_phase else {})
 
+    @property
+    def loss_is_objective(self) -> bool:
+        return not self.has_negative_phase
+
+    def doubts(self, batch_size: int) -> list[str]:
+        source, shapes = self.negative_phase.source, self.phase_variables.shapes()
+        present = source.num_points(self.machine(), batch_size, shapes)
+        wished = source.num_points(self.machine(), batch_size, {})
+        if not shapes or present is None or wished is None or 2 * present > wished:
+            return []
+        return [
+            f"The negative phase has {present} points, as many as there were examples in the first batch that the model "
+            f"saw, and keeps them; batches of {batch_size} examples would get {wished}. Gradients have the noise of so "
+            "few: give the number, as `chains=100`, or make the model anew."
+        ]
+
     def collapse_warning(self, ess: float, batch_size: int) -> str | None:
         phase, shapes = self.negative_phase, self.phase_variables.shapes()
         return collapse_warning(phase, ess, phase.source.num_points(self.machine(), batch_size, shapes))

@@ -17,7 +17,7 @@ CALLS_BETWEEN_CHECKS = 50  # with several replicas, all of which must check the 
 
 
 class DivergenceError(ArithmeticError):
-    """Training made a parameter infinite or not a number."""
+    """Training made a parameter infinite, not a number, or so large that energies lose their meaning."""
 
 
 class DivergenceGuard(keras.callbacks.Callback):
@@ -53,7 +53,7 @@ class DivergenceGuard(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         now = self._replicas > 1 or not math.isfinite((logs or {}).get("loss", 0.0))
-        self.check(now or (self._before_others and not self._sums_finite()))
+        self.check(now or (self._before_others and not self._quick_check()))
 
     def on_train_end(self, logs: Any = None) -> None:
         self.check(now=True)
@@ -66,22 +66,24 @@ class DivergenceGuard(keras.callbacks.Callback):
             now: whether it is time or not.
 
         Raises:
-            DivergenceError: if a parameter is not finite, in an ensemble one of each member, or if the model has no
-                finite normaliser any more. All variables are then what they were at the last check.
+            DivergenceError: if a parameter is not finite or beyond the model's `largest_parameter`, in an ensemble one
+                of each member, or if the model has no finite normaliser any more. All variables are then what they were
+                at the last check.
         """
         if not now and not self._is_time():
             return
         # Members of an ensemble do not touch each other: it goes on as long as one of them is sound.
         members = len(self.model.members)
         variables = self.model.trained_variables
-        finite = [_is_finite(variable.value, members) for variable in variables]
-        sound = bool(tf.reduce_any(tf.reduce_all(tf.stack(finite), axis=0)))
+        largest = self.model.largest_parameter
+        good = [_is_within(variable.value, largest, members) for variable in variables]
+        sound = bool(tf.reduce_any(tf.reduce_all(tf.stack(good), axis=0)))
         flaw = self.model.flaw() if sound else ""
         if sound and not flaw:
             self._keep()
             return
-        culprits = [v.name for v, sound in zip(variables, finite, strict=True) if not bool(tf.reduce_all(sound))]
-        what = f"{flaw}," if flaw else f"{', '.join(culprits)} became infinite or NaN"
+        culprits = [v.name for v, sound in zip(variables, good, strict=True) if not bool(tf.reduce_all(sound))]
+        what = f"{flaw}," if flaw else f"{', '.join(culprits)} became infinite, NaN or larger than {largest:.2g}"
         reached = int(self.model.optimizer.iterations.numpy())
         for variable, copy in zip(self._variables(), self._copies, strict=True):
             variable.assign(copy)
@@ -102,9 +104,10 @@ class DivergenceGuard(keras.callbacks.Callback):
             return self._calls % CALLS_BETWEEN_CHECKS == 0
         return time.monotonic() - self._last >= SECONDS_BETWEEN_CHECKS
 
-    def _sums_finite(self) -> bool:
-        """A quick check (0.3 ms for a small model): a sum is finite only if all its terms are."""
-        return all(math.isfinite(float(tf.reduce_sum(v.value))) for v in self.model.trained_variables)
+    def _quick_check(self) -> bool:
+        """Whether all parameters are certainly good: where a sum of sizes is within bounds, all its terms are."""
+        largest = self.model.largest_parameter
+        return all(float(tf.reduce_sum(tf.abs(v.value))) <= largest for v in self.model.trained_variables)
 
     def _variables(self) -> Sequence[Any]:
         everything = [*self.model.variables, *self.model.optimizer.variables]
@@ -116,6 +119,6 @@ class DivergenceGuard(keras.callbacks.Callback):
         self._last = time.monotonic()
 
 
-def _is_finite(value: tf.Tensor, members: int) -> tf.Tensor:
-    """Whether all numbers are finite, for each index of the first ``members`` axes."""
-    return tf.reduce_all(tf.math.is_finite(value), axis=list(range(members, value.shape.rank)))
+def _is_within(value: tf.Tensor, largest: float, members: int) -> tf.Tensor:
+    """Whether all numbers are at most so large, for each index of the first ``members`` axes; NaN never is."""
+    return tf.reduce_all(tf.abs(value) <= largest, axis=list(range(members, value.shape.rank)))

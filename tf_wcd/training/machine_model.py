@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import keras
@@ -187,6 +188,17 @@ class MachineModel(TrainingModel):
                 "The layer does not know its number of visible units yet: "
                 "fit it, call it, or use `build((None, visible units))`."
             )
+
+    @property
+    def largest_parameter(self) -> float:
+        """Size beyond which a parameter means that training has diverged.
+
+        Of units with states of order one: where the numbers next to it are more than a nat away, so that rounding alone
+        decides on energies. Real units may need any size, with their data or their variances.
+        """
+        if all(math.isfinite(bound) for u in (self.visible_unit, self.hidden_unit) for bound in u.data_range):
+            return 1.0 / float(np.finfo(self.variable_dtype).eps)
+        return super().largest_parameter
 
     def flaw(self) -> str:
         return flaw(self.machine())

@@ -7,6 +7,7 @@ in one compiled call, the guard against divergence, exact resume.
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any
 
 import keras
@@ -21,6 +22,7 @@ from tf_wcd.training.guard import DivergenceGuard
 from tf_wcd.training.inputs import ArrayInput, Input
 from tf_wcd.training.inputs.arrays import ResidentData
 from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, run_updates
+from tf_wcd.training.monitors import monitor_doubts
 from tf_wcd.training.resume import FirstUpdate, save_weights_atomically, with_ours
 from tf_wcd.training.sharing import Programs
 from tf_wcd.training.updating import UpdatingModel
@@ -130,7 +132,7 @@ class TrainingModel(UpdatingModel):
             Keras' history.
 
         Raises:
-            tf_wcd.DivergenceError: if a parameter becomes infinite or NaN. The model is then as it was a moment before.
+            tf_wcd.DivergenceError: if a parameter becomes infinite, NaN or absurdly large. The model is then as it was a moment before.
         """
         self._check_fit(batch_size, steps_per_epoch, class_weight)
         data = inputs.input_of(x, y, sample_weight, self.data_spec(), batch_size, steps_per_epoch, shuffle)
@@ -140,6 +142,8 @@ class TrainingModel(UpdatingModel):
             data, validation_data = self._split(data, validation_split, validation_data)
         validation_data = self._check_validation(validation_data, data)
         self._prepare(data)
+        for text in [*self.doubts(data.batch_size), *monitor_doubts(self, callbacks)]:
+            warnings.warn(text, stacklevel=2)
         self.remember_data(data)
         self._untracked.first_update = FirstUpdate()
         ours = [

@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from tf_wcd import compat
+from tf_wcd.arguments import list_of_callbacks
 from tf_wcd.files import write_atomically
 
 
@@ -104,9 +105,8 @@ class FirstUpdate(keras.callbacks.Callback):
 def with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Callback]) -> Any:
     """The callbacks, with ours before them, and around them those that make an interrupted training go on exactly."""
     whole = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
-    others = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
-    others = others if whole is None else list(whole.callbacks)
-    before, behind = (ResumeExactly(list(others), before=place) for place in (True, False))
+    others = list_of_callbacks(callbacks)
+    before, behind = (ResumeExactly(others, before=place) for place in (True, False))
     if whole is None:
         return [*ours, before, *others, behind]
     for callback in (*ours, before, behind):

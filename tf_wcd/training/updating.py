@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -53,6 +54,7 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     """
 
     evaluation_rows: int | None = None  # examples in a batch of the last `evaluate`
+    warned_of_monitor: bool = False  # whether `fit` has warned of a callback that watches the loss
     warned_of_collapse: bool = False  # whether `fit` has warned of weights that have collapsed
     optimizer: Any = None  # Keras' callbacks ask for it before `compile`, too
 
@@ -87,6 +89,11 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     def validate(self) -> None:
         """Raises ValueError where the model, once built, cannot be trained as it was asked to be."""
 
+    @property
+    def largest_parameter(self) -> float:
+        """Size beyond which a parameter means that training has diverged: here, where its square is infinite."""
+        return math.sqrt(float(tf.as_dtype(self.variable_dtype).max))
+
     def flaw(self) -> str:
         """What is wrong with parameters that are finite, in words; empty if nothing is. Training stops for it."""
         return ""
@@ -112,6 +119,15 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
     def measures(self, update: Any) -> dict[str, Any]:
         """Values of the metrics, by name: tensors, or `Weighted` ones."""
         raise NotImplementedError(f"{type(self).__name__} must implement `measures`.")
+
+    def doubts(self, batch_size: int) -> list[str]:
+        """What `fit` warns of before it begins, once everything is built."""
+        return []
+
+    @property
+    def loss_is_objective(self) -> bool:
+        """Whether a lower ``loss`` is a better model."""
+        return False
 
     def collapse_warning(self, ess: float, batch_size: int) -> str | None:
         """What to say of weights with this effective sample size, as a fraction of the points, in an epoch."""

@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from tf_wcd.units.base import Unit
 
+FAR = 10.0  # times the unit's standard deviation: data beyond have not been standardised
+ROWS_LOOKED_AT = 10_000
+
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
 class Gaussian(Unit):
@@ -80,6 +83,21 @@ class Gaussian(Unit):
 
     def initial_parameters(self, columns: int) -> dict[str, np.ndarray]:
         return {"log_variance": np.full([columns], math.log(self.variance))} if self.learn_variance else {}
+
+    def doubt(self, x: np.ndarray) -> str:
+        rows = np.asarray(x[:: -(-len(x) // ROWS_LOOKED_AT)], "float64")
+        noise = math.sqrt(self.variance)
+        spread, level = float(rows.std(axis=0).max()), float(np.abs(rows.mean(axis=0)).max())
+        wide, far = spread > FAR * noise, level > FAR * max(spread, noise)
+        narrow = len(rows) > 1 and 0 < spread < noise / FAR
+        if not (wide or narrow or far):
+            return ""
+        return (
+            f"Columns of `x` have standard deviations up to {spread:.3g} and means up to {level:.3g}, and "
+            f"{self.name!r} visible units a standard deviation of {noise:.3g} around what the hidden units predict: "
+            "they learn standardised data, (x - x.mean(axis=0)) / x.std(axis=0)"
+            + (", and take such wide ones only at tiny learning rates." if wide else ".")
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {"variance": self.variance, "learn_variance": self.learn_variance}

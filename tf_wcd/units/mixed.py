@@ -221,6 +221,9 @@ class Mixed(Unit):
 
     # Networks and exports
 
+    def doubt(self, x: np.ndarray) -> str:
+        return " ".join(text for unit, own in zip(self.units, self._split(x), strict=True) if (text := unit.doubt(own)))
+
     def upper_share(self, mean: tf.Tensor) -> tf.Tensor:
         return tf.concat(self._map("upper_share", mean), axis=-1)
 

@@ -62,6 +62,7 @@ def evaluate_images(
         "standard_error": found.standard_error,
         "log_partition": found.log_partition,
         "method": found.method,
+        "binarize": IMAGE_SETS[data].binarize,
         "pseudo_log_likelihood": float(evaluation.pseudo_log_likelihood(model, test, bits=1, seed=seed).mean()),
         "free_energy_gap": float(np.mean(model.free_energy(test)) - np.mean(model.free_energy(train))),
     }
@@ -102,7 +103,8 @@ def evaluate(
     if small:
         print(f"KL from {data}: {found['kl']:.5f} nats, exact; {found['mass']:.2%} of the probability on its states")
     else:
-        print(f"Log-likelihood of the test images of {data}: {found['log_likelihood']:.2f} nats, {found['method']}")
+        what = f"the test images of {data} (binarize={found['binarize']!r})"
+        print(f"Log-likelihood of {what}: {found['log_likelihood']:.2f} nats, {found['method']}")
         if found["method"] == "annealed":
             error = f"standard error {found['standard_error']:.3f}"
             print(f"Forward and reverse annealing: between {found['lower']:.2f} and {found['upper']:.2f} nats, {error}")

@@ -27,10 +27,14 @@ def test_evaluate_on_images_is_what_the_library_says(capsys, tmp_path, hidden, m
     out = capsys.readouterr().out
     options = {"data": x[:20], "chains": 10, "temperatures": 20, "seed": 1} if method == "annealed" else {}
     likelihood = tf_wcd.evaluation.log_likelihood(rbm, x[20:], **options)
+    assert found["binarize"] == "threshold"
     assert found["method"] == likelihood.method == method
     assert found["log_likelihood"] == pytest.approx(likelihood.mean, rel=1e-6)
     assert found["lower"] <= found["upper"] + 1.0
-    assert f"Log-likelihood of the test images of ocr_letters: {likelihood.mean:.2f} nats, {method}" in out
+    assert (
+        f"Log-likelihood of the test images of ocr_letters (binarize='threshold'): {likelihood.mean:.2f} nats, {method}"
+        in out
+    )
     assert ("Forward and reverse annealing" in out) is (method == "annealed")
     assert ("Mixed in 1000 steps: R-hat" in out) is ("mixing" in found) is (method == "exact")
     if "mixing" in found:

@@ -84,6 +84,7 @@ def pretrained(study: Study, name: str, stack: Stack, seed: int) -> tuple[tf_wcd
             inputs=stack.inputs,
             callbacks=callbacks,
             verbose=study.verbose,
+            start_at_means=False,  # as in the runs that are recorded
         )
 
     trained = train(
