@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
 
-OK, UNIMPLEMENTED, INTERNAL = 0, 12, 13
+OK, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 0, 8, 12, 13
 
 
 class SessionError(Exception):
@@ -103,11 +103,18 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+def made(pointer: Any, what: str) -> Any:
+    """A pointer that the library returned, checked: it is null where there is no memory."""
+    if not pointer:
+        raise SessionError(RESOURCE_EXHAUSTED, f"There is no memory for {what}")
+    return pointer
+
+
 class _Status:
     """The status of one call; `check` raises it as an error."""
 
     def __enter__(self) -> _Status:
-        self.pointer = _library().TF_NewStatus()
+        self.pointer = made(_library().TF_NewStatus(), "a status")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,23 +142,29 @@ class SavedModelSession:
     def __init__(self, path: str | Path) -> None:
         library = _library()
         self._session: int | None = None
-        self._graph = library.TF_NewGraph()
-        options, meta_graph = library.TF_NewSessionOptions(), library.TF_NewBuffer()
+        self._graph: int | None = None
+        options = meta_graph = None
         tags = (ctypes.c_char_p * 1)(b"serve")
         try:
+            self._graph = made(library.TF_NewGraph(), "a graph")
+            options = made(library.TF_NewSessionOptions(), "a session's options")
+            meta_graph = made(library.TF_NewBuffer(), "a buffer")
             with _Status() as status:
                 self._session = library.TF_LoadSessionFromSavedModel(
                     options, None, str(path).encode(), tags, 1, self._graph, meta_graph, status.pointer
                 )
                 status.check()
+            made(self._session, "a session")
             content = ctypes.string_at(meta_graph.contents.data, meta_graph.contents.length)
             self.meta_graph = meta_graph_pb2.MetaGraphDef.FromString(content)
         except BaseException:
             self.close()
             raise
         finally:
-            library.TF_DeleteSessionOptions(options)
-            library.TF_DeleteBuffer(meta_graph)
+            if options is not None:
+                library.TF_DeleteSessionOptions(options)
+            if meta_graph is not None:
+                library.TF_DeleteBuffer(meta_graph)
         # The session has the graph by now; only the signatures are needed from here on.
         self.meta_graph.ClearField("graph_def")
         self.meta_graph.ClearField("object_graph_def")
@@ -179,7 +192,7 @@ class SavedModelSession:
             if timeout_ms is not None:
                 # Zero would mean that there is no limit.
                 settings = config_pb2.RunOptions(timeout_in_ms=max(1, int(timeout_ms))).SerializeToString()
-                options = library.TF_NewBufferFromString(settings, len(settings))
+                options = made(library.TF_NewBufferFromString(settings, len(settings)), "a buffer")
             with _Status() as status:
                 library.TF_SessionRun(
                     self._session,
@@ -196,7 +209,7 @@ class SavedModelSession:
                     status.pointer,
                 )
                 status.check()
-            return [_array_of(tensor) for tensor in results if tensor is not None]
+            return [_array_of(made(tensor, "an answer")) for tensor in results]
         finally:
             for tensor in (*tensors, *results):
                 if tensor:
@@ -228,8 +241,10 @@ def _new_tensor(array: np.ndarray) -> int:
     library = _library()
     dtype = tf.as_dtype(array.dtype)
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    tensor = library.TF_AllocateTensor(dtype.as_datatype_enum, shape, array.ndim, array.nbytes)
-    ctypes.memmove(library.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
+    allocated = library.TF_AllocateTensor(dtype.as_datatype_enum, shape, array.ndim, array.nbytes)
+    tensor = made(allocated, f"a tensor of {array.nbytes} bytes")
+    if array.nbytes:
+        ctypes.memmove(made(library.TF_TensorData(tensor), "a tensor's data"), array.ctypes.data, array.nbytes)
     return tensor
 
 
@@ -241,5 +256,6 @@ def _array_of(tensor: int) -> np.ndarray:
     if dtype == tf.string or dtype.as_numpy_dtype is object:
         raise SessionError(UNIMPLEMENTED, f"Tensors of the type {dtype.name} are not supported")
     array = np.empty(shape, dtype.as_numpy_dtype)
-    ctypes.memmove(array.ctypes.data, library.TF_TensorData(tensor), array.nbytes)
+    if array.nbytes:
+        ctypes.memmove(array.ctypes.data, made(library.TF_TensorData(tensor), "a tensor's data"), array.nbytes)
     return array

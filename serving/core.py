@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import grpc
 import numpy as np
-from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -18,12 +17,13 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from serving.admission import Admission
+from serving.admission import Admission, ByteBudget, Limits
 from serving.batching import Batcher
-from serving.errors import ServingError, deadline_exceeded, invalid
+from serving.errors import ServingError, deadline_exceeded, exhausted, invalid
+from serving.inputs import read_inputs
 from serving.manager import ModelManager
 from serving.servable import Servable
-from serving.tensors import to_array, to_proto
+from serving.tensors import to_proto
 
 DEFAULT_SIGNATURE = "serving_default"
 METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress")}
@@ -36,10 +36,23 @@ class ServerCore:
         manager: the models.
         admission: limits the requests that run and wait, if there is no batching.
         batcher: joins requests into batches, if batching is on.
+        limits: what one request, and all together, may ask for.
+
+    Attributes:
+        bytes_in_flight: memory of the requests at hand. Whoever reads a request holds its bytes here, before it is
+            parsed and until it is answered; its tensors are added when they are known.
     """
 
-    def __init__(self, manager: ModelManager, admission: Admission, batcher: Batcher | None = None) -> None:
+    def __init__(
+        self,
+        manager: ModelManager,
+        admission: Admission,
+        batcher: Batcher | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.manager, self._admission, self._batcher = manager, admission, batcher
+        self.limits = limits or Limits()
+        self.bytes_in_flight = ByteBudget(self.limits.max_bytes_in_flight)
 
     # Predict
 
@@ -64,23 +77,33 @@ class ServerCore:
                     f"Expected prediction signature method_name to be one of {{{', '.join(METHODS.values())}}}. "
                     f"Was: {signature.method_name}",
                 )
-            feeds = _feeds(signature, request)
+            inputs = read_inputs(signature, request, servable.facts, self.limits.max_row_steps)
             aliases = _outputs(signature, request.output_filter)
-            arrays = self._run(servable, feeds, [signature.outputs[alias].name for alias in aliases], deadline)
-        response = predict_pb2.PredictResponse(model_spec=model_spec(servable, name))
-        for alias, array in zip(aliases, arrays, strict=True):
-            response.outputs[alias].CopyFrom(to_proto(array))
+            fetches = [signature.outputs[alias].name for alias in aliases]
+            with self.bytes_in_flight.hold(inputs.size):
+                arrays = self._run(servable, inputs.arrays, fetches, deadline)
+                response = predict_pb2.PredictResponse(model_spec=model_spec(servable, name))
+                for alias, array in zip(aliases, arrays, strict=True):
+                    response.outputs[alias].CopyFrom(to_proto(array))
         return response
 
     def _run(
-        self, servable: Servable, feeds: dict[str, np.ndarray], fetches: Sequence[str], deadline: float | None
+        self,
+        servable: Servable,
+        feeds: Callable[[], Mapping[str, np.ndarray]],
+        fetches: Sequence[str],
+        deadline: float | None,
     ) -> list[np.ndarray]:
+        """Runs a graph as soon as there is room; ``feeds`` is called, and takes its memory, only then."""
         if deadline is not None and time.monotonic() >= deadline:
             raise deadline_exceeded()
-        if self._batcher is not None:
-            return self._batcher.run(servable, feeds, fetches, deadline)
-        with self._admission.slot(deadline):
-            return servable.run(feeds, fetches, deadline)
+        try:
+            if self._batcher is not None:
+                return self._batcher.run(servable, feeds(), fetches, deadline)
+            with self._admission.slot(deadline):
+                return servable.run(feeds(), fetches, deadline)
+        except MemoryError:
+            raise exhausted("The server has not enough memory for this request") from None
 
     def input_types(self, spec: model_pb2.ModelSpec) -> dict[str, int]:
         """Type of each input of a signature, which JSON does not say."""
@@ -168,30 +191,6 @@ def model_spec(servable: Servable, signature: str = "") -> model_pb2.ModelSpec:
     spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature)
     spec.version.value = servable.version
     return spec
-
-
-def _feeds(signature: meta_graph_pb2.SignatureDef, request: predict_pb2.PredictRequest) -> dict[str, np.ndarray]:
-    """Arrays by the names of the graph's tensors."""
-    sent, wanted = set(request.inputs), set(signature.inputs)
-    optional = set(signature.defaults)
-    if sent - wanted or wanted - sent - optional:
-        raise invalid(
-            f"input size does not match signature: {len(sent)}!={len(wanted)} "
-            f"len({{{','.join(sorted(sent))}}}) != len({{{','.join(sorted(wanted))}}}). "
-            f"Sent extra: {{{','.join(sorted(sent - wanted))}}}. "
-            f"Missing but required: {{{','.join(sorted(wanted - sent - optional))}}}."
-        )
-    feeds = {}
-    for alias, info in signature.inputs.items():
-        proto = request.inputs[alias] if alias in sent else signature.defaults[alias]
-        array = to_array(proto, alias)
-        if proto.dtype != info.dtype:
-            raise invalid(
-                f"tensor type mismatch: {alias} must be {types_pb2.DataType.Name(info.dtype)}, "
-                f"but {types_pb2.DataType.Name(proto.dtype)} was sent"
-            )
-        feeds[info.name] = array
-    return feeds
 
 
 def _outputs(signature: meta_graph_pb2.SignatureDef, chosen: Sequence[str]) -> list[str]:

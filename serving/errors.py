@@ -52,3 +52,7 @@ def not_found(message: str) -> ServingError:
 
 def deadline_exceeded() -> ServingError:
     return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "The deadline passed before the answer was ready")
+
+
+def exhausted(message: str) -> ServingError:
+    return ServingError(grpc.StatusCode.RESOURCE_EXHAUSTED, message)

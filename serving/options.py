@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from serving.admission import Limits
+
 log = logging.getLogger("serving")
 
 
@@ -34,6 +36,8 @@ class Options:
     host: str = "127.0.0.1"
     max_running: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     max_waiting: int = 64
+    max_row_steps: int = Limits.max_row_steps
+    max_bytes_in_flight: int = Limits.max_bytes_in_flight
     shutdown_grace_seconds: float = 30.0
     engine: str = "embedded"
 
@@ -57,11 +61,22 @@ HELP = {
     "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
     "max_running": "Computations at the same time, if there is no batching.",
     "max_waiting": "Requests that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.",
+    "max_row_steps": "Rows times Gibbs steps of one request.",
+    "max_bytes_in_flight": "Bytes of all requests at hand, their tensors and answers; more are refused with "
+    "RESOURCE_EXHAUSTED.",
     "shutdown_grace_seconds": "Longest time to finish what was accepted, after SIGTERM.",
     "engine": "embedded, or tensorflow_model_server to run that program with the same flags.",
 }
 # Those that `tensorflow_model_server` does not have.
-OWN = ("host", "max_running", "max_waiting", "shutdown_grace_seconds", "engine")
+OWN = (
+    "host",
+    "max_running",
+    "max_waiting",
+    "max_row_steps",
+    "max_bytes_in_flight",
+    "shutdown_grace_seconds",
+    "engine",
+)
 
 
 def parse(arguments: Sequence[str]) -> tuple[Options, list[str]]:

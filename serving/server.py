@@ -22,7 +22,7 @@ from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_p
 
 from serving import config_files
 from serving import options as flags
-from serving.admission import Admission
+from serving.admission import Admission, Limits
 from serving.batching import Batcher, BatchingParameters
 from serving.core import ServerCore
 from serving.errors import ServingError
@@ -77,7 +77,8 @@ class Server:
             # Its threads run from now on: everything that may fail comes before.
             file = options.batching_parameters_file
             self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
-        self.core = ServerCore(self.manager, admission, self._batcher)
+        limits = Limits(**{name: getattr(options, name) for name in Limits.__dataclass_fields__})
+        self.core = ServerCore(self.manager, admission, self._batcher, limits)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
         self._health: Any = None

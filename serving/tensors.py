@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +14,7 @@ from tf_wcd.export import wire_format
 
 # A few bytes can ask for an array of any size (one value, to be repeated): there must be a limit.
 MAX_TENSOR_BYTES = 2**28
+PIECE = 2**16  # values
 # Where a message keeps the values of each type.
 _FIELDS = {
     types_pb2.DT_FLOAT: "float_val",
@@ -30,8 +32,22 @@ _FIELDS = {
 _RAW = {types_pb2.DT_FLOAT: 5, types_pb2.DT_DOUBLE: 6}  # fields whose packed form is the array's memory
 
 
-def to_array(proto: tensor_pb2.TensorProto, name: str) -> np.ndarray:
-    """The array of a message.
+class Declared(NamedTuple):
+    """What a message says of its tensor, before any memory is taken for it.
+
+    Attributes:
+        shape: its shape.
+        dtype: its type.
+        size: bytes of the array.
+    """
+
+    shape: list[int]
+    dtype: np.dtype
+    size: int
+
+
+def declared(proto: tensor_pb2.TensorProto, name: str) -> Declared:
+    """Shape, type and size of a message's tensor, checked, with nothing expanded.
 
     Args:
         proto: the message, with any content.
@@ -40,32 +56,40 @@ def to_array(proto: tensor_pb2.TensorProto, name: str) -> np.ndarray:
     Raises:
         ServingError: INVALID_ARGUMENT for anything that is not a tensor of numbers.
     """
-    field = _FIELDS.get(proto.dtype)
-    sizes = [dim.size for dim in proto.tensor_shape.dim]
-    if field is None:
+    sizes = [dim.size for dim in proto.tensor_shape.dim[:33]]
+    if proto.dtype not in _FIELDS:
         raise invalid(f"tensor parsing error: {name}: unsupported type {_type_name(proto.dtype)}")
     if proto.tensor_shape.unknown_rank or any(size < 0 for size in sizes) or len(sizes) > 32:
-        raise invalid(f"tensor parsing error: {name}: bad shape {sizes[:33]}")
+        raise invalid(f"tensor parsing error: {name}: bad shape {sizes}")
     dtype = np.dtype(tf.as_dtype(proto.dtype).as_numpy_dtype)
     count = math.prod(sizes)
     if math.prod(max(1, size) for size in sizes) > 2**40:  # NumPy has no array of such a shape, even without elements
         raise invalid(f"tensor parsing error: {name}: bad shape {sizes}")
-    if count * dtype.itemsize > MAX_TENSOR_BYTES:
+    size = count * dtype.itemsize
+    if size > MAX_TENSOR_BYTES:
         raise invalid(f"tensor parsing error: {name}: {count} elements are more than this server takes")
+    if proto.tensor_content and len(proto.tensor_content) != size:
+        raise invalid(f"tensor parsing error: {name}: {len(proto.tensor_content)} bytes for the shape {sizes}")
+    return Declared(sizes, dtype, size)
+
+
+def to_array(proto: tensor_pb2.TensorProto, name: str) -> np.ndarray:
+    """The array of a message; see `declared`."""
+    shape, dtype, size = declared(proto, name)
     if proto.tensor_content:
-        if len(proto.tensor_content) != count * dtype.itemsize:
-            raise invalid(f"tensor parsing error: {name}: {len(proto.tensor_content)} bytes for the shape {sizes}")
-        return np.frombuffer(proto.tensor_content, dtype).reshape(sizes)
-    values = getattr(proto, field)
+        return np.frombuffer(proto.tensor_content, dtype).reshape(shape)
+    values = getattr(proto, _FIELDS[proto.dtype])
+    array = np.empty(size // dtype.itemsize, dtype)
+    given = min(len(values), len(array))
     try:
-        given = np.fromiter(values, dtype, min(len(values), count))
+        # In pieces: other threads have their turn in between.
+        for start in range(0, given, PIECE):
+            array[start : min(start + PIECE, given)] = values[start : min(start + PIECE, given)]
     except OverflowError:
         raise invalid(f"tensor parsing error: {name}: a value does not fit into {dtype.name}") from None
     # TensorFlow's short form: the last value stands for all that follow.
-    missing = count - len(given)
-    if missing:
-        given = np.concatenate([given, np.full(missing, given[-1] if len(given) else 0, dtype)])
-    return given.reshape(sizes)
+    array[given:] = array[given - 1] if given else 0
+    return array.reshape(shape)
 
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:

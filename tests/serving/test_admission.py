@@ -1,0 +1,144 @@
+"""Requests that ask for far more than they send: refused before any memory is taken for them."""
+
+import resource
+import subprocess
+import sys
+import time
+
+import grpc
+import numpy as np
+import pytest
+from tensorflow.core.framework import tensor_pb2
+
+from serving.admission import ByteBudget
+from serving.errors import ServingError
+from serving.tensors import to_array
+from tests.serving.conftest import N_V, running
+from tests.serving.processes import ENVIRONMENT, serving_process
+
+ONE = {"visible": np.zeros([1, N_V], "float32"), "mask": np.zeros([1, N_V], "float32"), "seed": np.zeros(1, "int64")}
+ONE["steps"] = np.ones(1, "int32")
+
+
+def short(request, key, *shape):
+    """Declares another shape for an input; its one value stands for all."""
+    proto = request.inputs[key]
+    proto.CopyFrom(tensor_pb2.TensorProto(dtype=proto.dtype))
+    {1: proto.float_val, 3: proto.int_val, 9: proto.int64_val}[proto.dtype].append(1)
+    for size in shape:
+        proto.tensor_shape.dim.add(size=size)
+
+
+def refusal(connection, request):
+    with pytest.raises(grpc.RpcError) as error:
+        connection.prediction.Predict(request, timeout=30)
+    return error.value.code().name, error.value.details()
+
+
+@pytest.mark.parametrize(
+    ("key", "shape", "text"),
+    [
+        ("visible", [10**6, N_V], "a batch may have at most 10000 rows"),
+        ("visible", [1, 10**7], f"visible must have the shape [rows, {N_V}]. Received: [1, 10000000]"),
+        ("mask", [10**6, N_V], "mask must have as many rows as visible. Received: 1000000 and 1"),
+        ("seed", [10**7], "seed must have one entry for each row of visible. Received: 10000000 and 1"),
+        ("steps", [10**7, 1], "steps must have the shape [rows]. Received: [10000000, 1]"),
+    ],
+)
+def test_declared_shapes_are_checked_before_they_are_expanded(connection, monkeypatch, key, shape, text):
+    def expanded(proto, name):
+        raise AssertionError(f"{name} was expanded")
+
+    request = connection.request("clamp", **ONE)
+    short(request, key, *shape)
+    assert len(request.SerializeToString()) < 250
+    monkeypatch.setattr("serving.inputs.to_array", expanded)
+    code, details = refusal(connection, request)
+    assert code == "INVALID_ARGUMENT"
+    assert text in details
+
+
+def test_one_value_may_stand_for_all_within_the_limits(connection):
+    request = connection.request("gibbs", **{key: ONE[key] for key in ("visible", "seed", "steps")})
+    short(request, "visible", 3, N_V)
+    short(request, "seed", 3)
+    short(request, "steps", 3)
+    response = connection.prediction.Predict(request, timeout=30)
+    one = connection.predict(
+        "gibbs", visible=np.ones([1, N_V], "float32"), seed=np.ones(1, "int64"), steps=ONE["steps"]
+    )
+    answer = to_array(response.outputs["probability"], "probability")
+    np.testing.assert_array_equal(answer, np.repeat(one["probability"], 3, axis=0))
+
+
+def test_rows_times_steps(base):
+    with running(base, rest_api_port=0, max_row_steps=1000) as connection:
+        work = {"visible": np.zeros([10, N_V], "float32"), "seed": np.arange(10)}
+        connection.predict("gibbs", **work, steps=np.full(10, 100, "int32"))
+        steps = np.array([101, *[1] * 9], "int32")  # the others wait for the longest
+        code, details = refusal(connection, connection.request("gibbs", **work, steps=steps))
+        assert code == "INVALID_ARGUMENT"
+        assert "rows times steps may be at most 1000" in details
+        assert "Received: 10 rows of up to 101 steps" in details
+
+
+def test_bytes_in_flight(base):
+    with running(base, rest_api_port=0, max_bytes_in_flight=10_000) as connection:
+        connection.predict("free_energy", visible=np.zeros([100, N_V], "float32"))
+        code, details = refusal(connection, connection.request("free_energy", visible=np.zeros([400, N_V], "float32")))
+        assert code == "RESOURCE_EXHAUSTED"
+        assert "limit of 10000" in details
+        assert connection.server.core.bytes_in_flight.held == 0
+
+
+def test_byte_budget():
+    budget = ByteBudget(10)
+    with budget.hold(6), pytest.raises(ServingError, match="take 6 bytes, and 5 more"), budget.hold(5):
+        pass
+    with budget.hold(10):
+        assert budget.held == 10
+    assert budget.held == 0
+
+
+def test_without_memory_for_a_tensor_there_is_an_error():
+    """The library returns a null pointer, which must not be written to."""
+    program = """
+import resource
+import numpy as np
+from serving import c_api
+array = np.zeros(2**28, "uint8")
+c_api._library()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**27, used + 2**27))
+try:
+    c_api._new_tensor(array)
+except c_api.SessionError as error:
+    print(error.code, error.message)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert result.stdout.startswith("8 There is no memory for a tensor")
+
+
+@pytest.mark.slow
+def test_six_huge_shapes_under_a_memory_limit(base):
+    """They took 2 GB each, and then the process ended by a segmentation fault."""
+    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={base}") as process:
+        connection = process.wait_until_serving()
+        connection.predict("clamp", **ONE)
+        with open(f"/proc/{process.process.pid}/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.prlimit(process.process.pid, resource.RLIMIT_AS, (used + 2**30, used + 2**30))
+        before = process.memory_megabytes()
+        request = connection.request("clamp", **ONE)
+        short(request, "visible", 10**7, N_V)
+        short(request, "mask", 10**7, N_V)
+        start = time.monotonic()
+        calls = [connection.prediction.Predict.future(request, timeout=30) for _ in range(6)]
+        assert {call.code().name for call in calls} == {"INVALID_ARGUMENT"}
+        assert time.monotonic() - start < 5
+        assert process.memory_megabytes() < before + 300
+        connection.predict("clamp", **ONE)
+        assert process.process.poll() is None
