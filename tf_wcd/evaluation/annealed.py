@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +14,19 @@ from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.directions import AnnealedLogPartition, Problem, summarise
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.evaluation.model_samples import RUNGS, model_samples
+from tf_wcd.evaluation.spacing import respaced
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import random_visible
-from tf_wcd.sampling.annealing import anneal, base_log_partition, check_temperatures, padded, sample_base
+from tf_wcd.sampling.annealing import (
+    Carried,
+    anneal,
+    base_log_partition,
+    check_temperatures,
+    padded,
+    sample_base,
+)
 from tf_wcd.sampling.samplers import by_gibbs
 from tf_wcd.tables import array_of
 
@@ -52,7 +59,8 @@ def annealed_log_partition(
     Forward chains start from independent units and end at the model: their estimate of log Z is too low on average.
     Reverse chains start from samples of the model and end at independent units: their estimate is too high on average,
     if those samples are good. More temperatures bring the two together. By default there are 100 at first, and twice
-    as many again and again until the two agree; ``agrees`` and ``reason`` say whether they do, and a warning if not.
+    as many again and again until the two agree, each time closer together where the two differed most the time before;
+    ``agrees`` and ``reason`` say whether they agree, and a warning if not.
 
     Args:
         rbm: a built `RBMLayer`.
@@ -97,13 +105,17 @@ def annealed_log_partition(
     log_base = float(base_log_partition(machine, base_bias))
     weigh = functools.partial(_weights, rbm, base_bias, _group_size(machine, chains, memory_limit))
     ladders = _group_size(machine, chains, memory_limit // RUNGS)
-    first = sample_base(machine, base_bias, chains, subkey(key, _BASE))
     last = model_samples(rbm, base_bias, chains, data, initial, burn_in, ladders, key) if reverse else None
-    # The same random numbers at each length: what is reported is what its number of temperatures gives by itself.
-    for betas in lengths:
+    betas, ahead, back = lengths[0], None, None
+    for number, length in enumerate(lengths):
+        betas = length if ahead is None or back is None else _closer(betas, ahead, back, len(length))
+        # New random numbers each time: the weights have their expectation whatever the temperatures were chosen by.
+        first = sample_base(machine, base_bias, chains, subkey(key, _BASE, number))
+        ahead = weigh(first, betas, subkey(key, _FORWARD, number))
+        back = weigh(last.visible, betas[::-1], subkey(key, _REVERSE, number)) if last else None
         result, problems = summarise(
-            weigh(first, betas, subkey(key, _FORWARD)),
-            weigh(last.visible, betas[::-1], subkey(key, _REVERSE)) if last else None,
+            ahead.log_weights,
+            back.log_weights if back else None,
             log_base,
             origin=last.origin if last else "none",
             temperatures=len(betas),
@@ -117,17 +129,23 @@ def annealed_log_partition(
     return result
 
 
-def _lengths(temperatures: Any, budget: Any) -> Iterator[np.ndarray]:
+def _lengths(temperatures: Any, budget: Any) -> list[np.ndarray]:
     """Paths of inverse temperatures, each to be tried if the one before was too short."""
     budget = check_integer("budget", budget, least=2)
     if not isinstance(temperatures, str):
-        return iter([check_temperatures(temperatures)])
+        return [check_temperatures(temperatures)]
     if temperatures != "auto":
         raise ValueError(f'`temperatures` must be "auto", an integer or a vector. Received: {temperatures!r}')
     counts = [min(SHORTEST, budget)]
     while counts[-1] < budget:
         counts.append(min(2 * counts[-1], budget))
-    return (check_temperatures(count) for count in counts)
+    return [check_temperatures(count) for count in counts]
+
+
+def _closer(betas: np.ndarray, ahead: Carried, back: Carried, count: int) -> np.ndarray:
+    """So many temperatures, closer together where both directions of a run differ most."""
+    steps = len(betas) - 1
+    return respaced(betas, -np.asarray(back.gains)[:steps][::-1] - np.asarray(ahead.gains)[:steps], count)
 
 
 def _warn(result: AnnealedLogPartition, problems: list[Problem]) -> None:
@@ -166,14 +184,18 @@ def _group_size(machine: Machine, chains: int, memory_limit: int) -> int:
 
 def _weights(
     rbm: RBMLayer, base_bias: tf.Tensor, group: int, starts: tf.Tensor, path: np.ndarray, key: tf.Tensor
-) -> np.ndarray:
-    """Log-weights of chains along a path of temperatures, group by group."""
+) -> Carried:
+    """Log-weights and mean gains of chains along a path of temperatures, group by group."""
     betas, count = tf.constant(padded(path), base_bias.dtype), tf.constant(len(path))
     runs = [
         call_compiled(anneal, rbm, base_bias, starts[i : i + group], betas, subkey(key, i), count)
         for i in range(0, len(starts), group)
     ]
-    return np.concatenate([np.asarray(run) for run in runs])
+    rows = [len(run.log_weights) for run in runs]
+    return Carried(
+        np.concatenate([np.asarray(run.log_weights) for run in runs]),
+        np.average([np.asarray(run.gains) for run in runs], axis=0, weights=rows),
+    )
 
 
 def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor) -> tf.Tensor:

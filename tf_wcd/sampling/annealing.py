@@ -37,6 +37,18 @@ class Annealed(NamedTuple):
         return self.machine.sample_visible(field, source, draw)
 
 
+class Carried(NamedTuple):
+    """What chains have gathered along a path of temperatures.
+
+    Attributes:
+        log_weights: float64 ``[M]``, the logarithm of the weights. These have the expectation Z(last) / Z(first).
+        gains: float64 ``[K]``, what each step along the path has added to them, mean over the chains.
+    """
+
+    log_weights: tf.Tensor
+    gains: tf.Tensor
+
+
 def anneal(
     machine: Machine,
     base_bias: tf.Tensor,
@@ -44,12 +56,12 @@ def anneal(
     temperatures: tf.Tensor,
     key: tf.Tensor,
     count: tf.Tensor | None = None,
-) -> tf.Tensor:
+) -> Carried:
     """Carries chains along the temperatures, in either direction, and weighs their paths.
 
     The chains must start from the distribution of the first temperature. At each temperature a chain's weight is
     multiplied by the ratio of its unnormalised probabilities at the next and at this temperature, and then the chain
-    makes a Gibbs step at the next one. The weights have the expectation Z(last) / Z(first).
+    makes a Gibbs step at the next one.
 
     A whole temperature costs the two matrix products of its Gibbs step: x W, once known, gives the hidden fields and
     the free energies at all temperatures.
@@ -60,10 +72,8 @@ def anneal(
         visible: ``[M, n_v]`` where the chains start.
         temperatures: ``[K + 1]`` inverse temperatures, in increasing or in decreasing order.
         key: uint32 [2].
-        count: how many of the temperatures are used, from the first on; all if not given. See `padded`.
-
-    Returns:
-        float64 ``[M]``: the logarithm of the weights.
+        count: how many of the temperatures are used, from the first on; all if not given. See `padded`. The gains of
+            the others are 0.
     """
     tilt = machine.visible_bias - base_bias
     source = batch_source(key)
@@ -78,20 +88,23 @@ def anneal(
         change = machine.hidden.cumulant(then * field) - machine.hidden.cumulant(now * field)
         return tf.cast(tf.reduce_sum(change, axis=-1) + (then - now) * tilted, tf.float64)
 
-    def step(
-        k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, log_weights: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        beta = temperatures[k]
-        log_weights += gain(field, tilted, temperatures[k - 1], beta)
-        _, visible = gibbs_step(Annealed(machine, base_bias, beta), beta * field, source, 2 * k)
-        return k + 1, *fields(visible), log_weights
+    def added(sums: Carried, k: tf.Tensor, gained: tf.Tensor) -> Carried:
+        mean = tf.reduce_mean(gained, keepdims=True)
+        return Carried(sums.log_weights + gained, tf.tensor_scatter_nd_update(sums.gains, [[k - 1]], mean))
 
-    last = (temperatures.shape[0] if count is None else count) - 1
-    nothing = tf.zeros(visible.shape[:1], tf.float64)
-    _, field, tilted, log_weights = tf.while_loop(
+    def step(k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, sums: Carried) -> tuple[Any, ...]:
+        beta = temperatures[k]
+        sums = added(sums, k, gain(field, tilted, temperatures[k - 1], beta))
+        _, visible = gibbs_step(Annealed(machine, base_bias, beta), beta * field, source, 2 * k)
+        return k + 1, *fields(visible), sums
+
+    steps = temperatures.shape[0] - 1
+    last = steps if count is None else count - 1
+    nothing = Carried(tf.zeros(visible.shape[:1], tf.float64), tf.zeros([steps], tf.float64))
+    _, field, tilted, sums = tf.while_loop(
         lambda k, *_: k < last, step, [tf.constant(1), *fields(visible), nothing], parallel_iterations=1
     )
-    return log_weights + gain(field, tilted, temperatures[last - 1], temperatures[last])
+    return added(sums, last, gain(field, tilted, temperatures[last - 1], temperatures[last]))
 
 
 def base_log_partition(machine: Machine, base_bias: tf.Tensor) -> tf.Tensor:
