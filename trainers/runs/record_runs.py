@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -76,21 +77,51 @@ def build(run: RecordRun, updates: int, pixels: int, seed: int) -> tf_wcd.RBMLay
     return rbm
 
 
+class Inputs(NamedTuple):
+    """What a model is trained on, and where it starts.
+
+    Attributes:
+        of_epoch: states of 0 and 1, the same whenever those of this epoch are asked for.
+        start: puts an untrained model where its training begins.
+        rows: number of examples.
+        columns: visible units.
+        facts: what else the run depends on.
+    """
+
+    of_epoch: Callable[[int], np.ndarray]
+    start: Callable[[tf_wcd.RBMLayer], None]
+    rows: int
+    columns: int
+    facts: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
 def train(
     run: RecordRun, images: np.ndarray, seed: int, checkpoints: Path | None, plan: Plan, verbose: bool = True
 ) -> Trained:
-    """Trains the model of a run; the same call goes on where it was stopped."""
-    updates = -(-len(images) // run.batch_size)
+    """Trains the model of a run on images; the same call goes on where it was stopped."""
+
+    def of_epoch(epoch: int) -> np.ndarray:
+        return images_of_epoch(run, images, epoch, seed)
+
+    inputs = Inputs(of_epoch, lambda rbm: rbm.start_at_means(of_epoch(0)), *images.shape)
+    return train_on(run, inputs, seed, checkpoints, plan, verbose)
+
+
+def train_on(
+    run: RecordRun, inputs: Inputs, seed: int, checkpoints: Path | None, plan: Plan, verbose: bool = True
+) -> Trained:
+    """Trains the model of a run on any inputs; the same call goes on where it was stopped."""
+    updates = -(-inputs.rows // run.batch_size)
 
     def new() -> tf_wcd.RBMLayer:
-        rbm = build(run, updates * run.epochs, images.shape[1], seed)
-        rbm.start_at_means(images_of_epoch(run, images, 0, seed))
+        rbm = build(run, updates * run.epochs, inputs.columns, seed)
+        inputs.start(rbm)
         return rbm
 
     def fit(rbm: tf_wcd.RBMLayer, first_epoch: int, callbacks: list[keras.callbacks.Callback]) -> None:
         for epoch in range(first_epoch, run.epochs):
             rbm.fit(
-                images_of_epoch(run, images, epoch, seed),
+                inputs.of_epoch(epoch),
                 batch_size=run.batch_size,
                 epochs=epoch + 1,
                 initial_epoch=epoch,
@@ -102,7 +133,7 @@ def train(
     if verbose:
         title = f"{run.data} {run.negative_phase} rate {run.learning_rate:g}"
         callbacks.append(ProgressLine(title, run.epochs, updates, ("reconstruction_error",)))
-    stem = checkpoints and checkpoints / fingerprint(**run.as_dict(), rows=len(images), seed=seed)
+    stem = checkpoints and checkpoints / fingerprint(**run.as_dict(), **inputs.facts, rows=inputs.rows, seed=seed)
     return train_resumably(new, fit, stem, plan, Seen(), callbacks)
 
 

@@ -177,6 +177,9 @@ SHORT = Protocol(
         runs=MappingProxyType(
             {name: dataclasses.replace(run, epochs=2, hidden=6) for name, run in PAPER.records.runs.items()}
         ),
+        deep_runs=MappingProxyType(
+            {name: dataclasses.replace(run, epochs=2) for name, run in PAPER.records.deep_runs.items()}
+        ),
         annealing=Annealing(budget=200),
     ),
 )

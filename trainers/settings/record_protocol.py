@@ -57,9 +57,13 @@ RUNS: Mapping[str, RecordRun] = MappingProxyType(
             RecordRun("mnist", FRESH, "pcd", 0.1, 400),
             RecordRun("caltech101_silhouettes", "threshold", "pcd", 0.004, 1500, chains=500, weight_decay=0.003),
             RecordRun("ocr_letters", "threshold", "pcd", 0.05, 120, weight_decay=0.001),
-            RecordRun("fashion_mnist", "threshold", "pcd", 0.02, 100),
+            RecordRun("fashion_mnist", "threshold", "pcd", 0.02, 100, chains=500, weight_decay=0.001),
         )
     }
+)
+# The second layer of a Deep Belief Network, which starts as the first one transposed: 784 hidden units.
+DEEP_RUNS: Mapping[str, RecordRun] = MappingProxyType(
+    {"mnist": RecordRun("mnist", FRESH, "pcd", 0.02, 100, hidden=784)}
 )
 
 
@@ -77,6 +81,7 @@ class RecordProtocol(NamedTuple):
 
     Attributes:
         runs: one for each set of images, with settings that were chosen on validation images and another seed.
+        deep_runs: by set of images, a second layer on top of that one.
         seed: of these runs.
         trials_seed: of the runs that chose their settings.
         held_back: training images that trials are evaluated on, of a set without a validation part.
@@ -85,6 +90,7 @@ class RecordProtocol(NamedTuple):
     """
 
     runs: Mapping[str, RecordRun] = RUNS
+    deep_runs: Mapping[str, RecordRun] = DEEP_RUNS
     seed: int = 11
     trials_seed: int = 7
     held_back: int = 10_000

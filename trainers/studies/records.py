@@ -10,8 +10,10 @@ from typing import Any
 
 import keras
 
-from trainers.runs import record_runs
+import tf_wcd
+from trainers.runs import deep_record_runs, record_runs
 from trainers.runs.image_sets import Images
+from trainers.runs.resumable import Trained
 from trainers.settings.record_protocol import RecordRun
 from trainers.store.records import Records
 from trainers.store.sharing import Piece, work_off
@@ -30,6 +32,11 @@ def trials(folder: Path) -> Records:
     return Records(folder / "records" / "trials.jsonl")
 
 
+def deep_records(folder: Path) -> Records:
+    """The records of Deep Belief Networks, on test images."""
+    return Records(folder / "records" / "deep.jsonl")
+
+
 def run_one(run: RecordRun, work: Work, trial: bool = False, load: Load = record_runs.load) -> dict[str, Any]:
     """Trains and evaluates one run; keeps and returns its record.
 
@@ -45,7 +52,7 @@ def run_one(run: RecordRun, work: Work, trial: bool = False, load: Load = record
         seed, annealing = protocol.trials_seed, protocol.trials_annealing
     keras.utils.clear_session(free_memory=True)
     images = load(run, protocol.held_back if trial else 0)
-    trained = record_runs.train(run, images.train, seed, work.large / "checkpoints", work.plan(), work.verbose)
+    trained = record_runs.train(run, images.train, seed, _checkpoints(work), work.plan(), work.verbose)
     seen = record_runs.images_of_epoch(run, images.train, 0, seed)
     other = images.valid if trial else images.test
     record = {
@@ -53,9 +60,7 @@ def run_one(run: RecordRun, work: Work, trial: bool = False, load: Load = record
         "seed": seed,
         "images": "validation" if trial else "test",
         **record_runs.likelihood(trained.model, seen, other, annealing),
-        "training_seconds": round(trained.seconds),
-        "cores": os.cpu_count(),
-        "date": datetime.date.today().isoformat(),
+        **_circumstances(trained),
     }
     (trials if trial else records)(work.large).append(record)
     if not trial:
@@ -64,8 +69,57 @@ def run_one(run: RecordRun, work: Work, trial: bool = False, load: Load = record
     return record
 
 
+def run_deep(run: RecordRun, work: Work, load: Load = record_runs.load) -> dict[str, Any]:
+    """Trains a second layer on the model of a record, which is trained again if its file is gone; keeps the record.
+
+    Args:
+        run: settings of the second layer.
+        work: protocol, folder and the rest.
+        load: reads the images.
+    """
+    protocol = work.protocol.records
+    first = protocol.runs[run.data]
+    keras.utils.clear_session(free_memory=True)
+    images = load(run, 0)
+    path = _model_path(first, work)
+    if not path.exists():
+        record_runs.train(first, images.train, protocol.seed, _checkpoints(work), work.plan(), work.verbose).model.save(
+            path
+        )
+    below = keras.models.load_model(path)
+    trained = deep_record_runs.train_top(
+        run, below, images.train, protocol.seed, _checkpoints(work), work.plan(), work.verbose
+    )
+    dbn = tf_wcd.DBN([below, trained.model])
+    dbn.build((None, below.num_visible))
+    record = {
+        "settings": run.as_dict(),
+        "below": first.as_dict(),
+        "seed": protocol.seed,
+        "images": "test",
+        **deep_record_runs.bound(dbn, images.test, protocol.annealing),
+        **_circumstances(trained),
+    }
+    deep_records(work.large).append(record)
+    dbn.save(path.with_stem(f"{path.stem}-dbn"))
+    trained.forget()
+    return record
+
+
+def _circumstances(trained: Trained) -> dict[str, Any]:
+    return {
+        "training_seconds": round(trained.seconds),
+        "cores": os.cpu_count(),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _checkpoints(work: Work) -> Path:
+    return work.large / "checkpoints"
+
+
 def _model_path(run: RecordRun, work: Work) -> Path:
-    path = work.large / "checkpoints" / f"record-{run.data}.keras"
+    path = _checkpoints(work) / f"record-{run.data}.keras"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -78,13 +132,15 @@ def run(work: Work, deadline: float = float("inf"), load: Load = record_runs.loa
         deadline: time (as of `time.time`) after which nothing is begun.
         load: reads the images.
     """
-    done = records(work.large)
 
-    def piece(run: RecordRun) -> Piece:
+    def piece(name: str, run: RecordRun, done: Records, make: Callable[..., Any]) -> Piece:
         return Piece(
-            work.large / "checkpoints" / f"record-{run.data}.lock",
+            _checkpoints(work) / f"record-{name}.lock",
             lambda: any(RecordRun.from_record(record["settings"]) == run for record in done.read()),
-            lambda: run_one(run, work, load=load),
+            lambda: make(run, work, load=load),
         )
 
-    return work_off(map(piece, work.protocol.records.runs.values()), deadline)
+    protocol = work.protocol.records
+    pieces = [piece(run.data, run, records(work.large), run_one) for run in protocol.runs.values()]
+    pieces += [piece(f"{run.data}-dbn", run, deep_records(work.large), run_deep) for run in protocol.deep_runs.values()]
+    return work_off(pieces, deadline)

@@ -7,10 +7,11 @@ import keras
 import numpy as np
 import pytest
 
+import tf_wcd
 from tf_wcd import evaluation
 from tf_wcd.evaluation.exact import free_energies
 from trainers.report.record_section import records_section
-from trainers.runs import record_runs
+from trainers.runs import deep_record_runs, record_runs
 from trainers.runs.image_sets import Images
 from trainers.runs.resumable import Plan
 from trainers.settings.protocol import PAPER
@@ -20,9 +21,11 @@ from trainers.studies.work import Work
 
 RUN = RecordRun("mnist", FRESH, "pcd", 0.05, 4, chains=20, hidden=4, batch_size=50)
 BLACK_AND_WHITE = dataclasses.replace(RUN, data="ocr_letters", binarize="threshold")
+DEEP = dataclasses.replace(RUN, hidden=9, learning_rate=0.01, epochs=2)
 PROTOCOL = PAPER._replace(
     records=RecordProtocol(
         runs=MappingProxyType({run.data: run for run in (RUN, BLACK_AND_WHITE)}),
+        deep_runs=MappingProxyType({"mnist": DEEP}),
         held_back=100,
         annealing=Annealing(budget=400, chains=50),
         trials_annealing=Annealing(budget=200, chains=20),
@@ -78,7 +81,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, monkeypatch):
 
 def test_the_study_keeps_what_it_found_and_runs_nothing_twice(tmp_path):
     work = Work(tmp_path, protocol=PROTOCOL, verbose=False)
-    assert records.run(work, deadline=0.0, load=pictures) == 2
+    assert records.run(work, deadline=0.0, load=pictures) == 3
     assert records.run(work, load=pictures) == 0
     done = records.records(work.large).read()
     assert [record["settings"]["data"] for record in done] == ["mnist", "ocr_letters"]
@@ -95,3 +98,27 @@ def test_the_study_keeps_what_it_found_and_runs_nothing_twice(tmp_path):
     assert f"{done[0]['estimate']:.2f}" in text
     assert "drawn from its grey levels" in text
     assert "black and white" in text
+    deep = records.deep_records(work.large).read()
+    assert [(record["settings"], record["below"]) for record in deep] == [(DEEP.as_dict(), RUN.as_dict())]
+    assert deep[0]["lower"] <= deep[0]["estimate"] <= deep[0]["upper"]
+    assert f"{deep[0]['estimate']:.2f}" in text
+    assert f"{RUN.hidden}-{DEEP.hidden}" in text
+    dbn = keras.models.load_model(work.large / "checkpoints" / "record-mnist-dbn.keras")
+    bound = evaluation.variational_bound(dbn, pictures(RUN, 0).test, seed=0)
+    assert bound.mean == pytest.approx(deep[0]["estimate"], abs=0.2)
+
+
+def test_a_second_layer_starts_where_the_bound_is_the_likelihood_of_the_first():
+    images = pictures(RUN, 0)
+    first = record_runs.train(RUN, images.train, 1, None, Plan(), verbose=False).model
+    untrained = dataclasses.replace(DEEP, epochs=1, learning_rate=0.0)
+    top = deep_record_runs.train_top(untrained, first, images.train, 1, None, Plan(), verbose=False).model
+    dbn = tf_wcd.DBN([first, top])
+    dbn.build((None, 9))
+    bound = evaluation.variational_bound(dbn, images.test)
+    likelihood = np.mean(evaluation.log_prob(first, images.test.astype("float32")))
+    assert bound.mean == pytest.approx(likelihood, abs=1e-4)
+    states = [deep_record_runs.states_above(first, images.test, 1, epoch) for epoch in (0, 1, 0)]
+    np.testing.assert_array_equal(states[0], states[2])
+    assert (states[0] != states[1]).any()
+    np.testing.assert_allclose(np.mean(states[0], axis=0), np.mean(first(images.test), axis=0), atol=5 * 0.5 / 14)
