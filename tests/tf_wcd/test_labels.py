@@ -364,8 +364,8 @@ def test_bad_labels_of_streams():
         (batches, r"Labels of batch 1 .* in 0 .. 2. Received: 5 in row 17"),
     ):
         data = inputs.input_of(source, None, None, spec)
-        with pytest.raises(ValueError, match=message), inputs.readable_errors():
-            list(data.checked())
+        with pytest.raises(ValueError, match=message):
+            inputs.with_readable_errors(list, data.checked())
     with pytest.raises(ValueError, match="Received: no labels"):
         inputs.input_of(tf.data.Dataset.from_tensor_slices(X).batch(50), None, None, spec)
 

@@ -75,7 +75,7 @@ def test_pre_training_warns_of_callbacks_for_the_whole_and_for_a_layer():
         (REAL[:1], ""),
         (REAL * [1, 1, 100], "tiny learning rates"),
         (REAL * 0.01, "standardised data"),
-        (REAL + [0, 30, 0], "means up to 30"),
+        (REAL + np.array([0, 30, 0]), "means up to 30"),
     ],
 )
 def test_gaussian_data_far_from_standardised(x, said):

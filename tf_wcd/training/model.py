@@ -132,7 +132,8 @@ class TrainingModel(UpdatingModel):
             Keras' history.
 
         Raises:
-            tf_wcd.DivergenceError: if a parameter becomes infinite, NaN or absurdly large. The model is then as it was a moment before.
+            tf_wcd.DivergenceError: if a parameter becomes infinite, NaN or absurdly large. The model is then as it was
+                a moment before.
         """
         self._check_fit(batch_size, steps_per_epoch, class_weight)
         data = inputs.input_of(x, y, sample_weight, self.data_spec(), batch_size, steps_per_epoch, shuffle)
@@ -173,10 +174,8 @@ class TrainingModel(UpdatingModel):
                 run = self._untracked.programs.bound(self, ("fit", blocks.kind), update, blocks.variables)
                 self._untracked.runner = BlockRunner(run, blocks.updates_per_call, feed.steps_per_epoch, blocks.start)
                 self.steps_per_execution = blocks.updates_per_call
-            with inputs.readable_errors():
-                return super().fit(
-                    feed.dataset, steps_per_epoch=feed.steps_per_epoch, shuffle=feed.shuffle, **arguments
-                )
+            arguments |= {"steps_per_epoch": feed.steps_per_epoch, "shuffle": feed.shuffle}
+            return inputs.with_readable_errors(super().fit, feed.dataset, **arguments)
         finally:
             self._untracked.runner = None
             self.steps_per_execution = 1
@@ -196,8 +195,7 @@ class TrainingModel(UpdatingModel):
         self.evaluation_rows = data.batch_size
         executions, self.steps_per_execution = self.steps_per_execution, 1
         try:
-            with inputs.readable_errors():
-                return super().evaluate(**data.evaluation(), **kwargs)
+            return inputs.with_readable_errors(super().evaluate, **data.evaluation(), **kwargs)
         finally:
             self.steps_per_execution = executions
 

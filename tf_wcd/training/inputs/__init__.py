@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_wcd.training.inputs.arrays import ArrayInput
 from tf_wcd.training.inputs.base import DataSpec, Feed, Input
-from tf_wcd.training.inputs.datasets import DatasetInput, readable_errors
+from tf_wcd.training.inputs.datasets import DatasetInput, with_readable_errors
 from tf_wcd.training.inputs.generators import GeneratorInput
 from tf_wcd.training.inputs.py_datasets import PyDatasetInput
 
@@ -24,7 +24,7 @@ __all__ = [
     "PyDatasetInput",
     "input_of",
     "is_stream",
-    "readable_errors",
+    "with_readable_errors",
 ]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -82,7 +82,7 @@ class DatasetInput(Input):
 def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.data.Dataset:
     """The pipeline with every batch checked as it comes, as ``(rows, weights)``: labels are joined to the columns.
 
-    A bad batch raises `tf.errors.InvalidArgumentError` before any update that uses it; `readable_errors` makes a
+    A bad batch raises `tf.errors.InvalidArgumentError` before any update that uses it; `with_readable_errors` makes a
     ValueError of it.
     """
     unit, dtype = spec.unit, spec.dtype
@@ -139,16 +139,20 @@ def _asserts(conditions: list[tuple[tf.Tensor, str, list[Any]]], position: tf.Te
     return [a for a in asserts if a is not None]
 
 
-@contextlib.contextmanager
-def readable_errors() -> Iterator[None]:
-    """Turns the errors of our own checks inside a pipeline into ValueErrors."""
+def with_readable_errors(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a call, with the errors of our own checks inside a pipeline as ValueErrors.
+
+    They are raised when TensorFlow's errors are gone, and with these the iterators in their tracebacks: one that reads
+    a Python generator and lives on till the interpreter ends can wait for it there without end.
+    """
     try:
-        yield
+        return call(*args, **kwargs)
     except tf.errors.InvalidArgumentError as error:
         message = _our_message(str(error))
         if message is None:
             raise
-        raise ValueError(message) from None
+    gc.collect()  # tracebacks refer to themselves
+    raise ValueError(message)
 
 
 def _our_message(text: str) -> str | None:
