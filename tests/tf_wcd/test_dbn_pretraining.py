@@ -266,7 +266,7 @@ def test_bad_arguments_before_any_training():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_layers_start_at_the_means_of_what_they_are_trained_on(stream):
+def test_the_first_layer_starts_at_the_means_of_the_data(stream):
     dbn = small(labels=3)
     for rbm in dbn.rbms:
         rbm.optimizer.learning_rate.assign(0.0)  # where they start is where they stay
@@ -275,18 +275,25 @@ def test_layers_start_at_the_means_of_what_they_are_trained_on(stream):
         dbn.pretrain(tf.data.Dataset.from_tensor_slices((X, Y, weights)).batch(20), verbose=0)
     else:
         dbn.pretrain(X, Y, batch_size=20, sample_weight=weights, verbose=0)
-    p = weights / weights.sum()
     first, second = (rbm.visible_bias.numpy() for rbm in dbn.rbms)
-    np.testing.assert_allclose(tf.sigmoid(first), p @ X, rtol=1e-4)
-    np.testing.assert_allclose(tf.sigmoid(second[:6]), p @ dbn.rbms[0](X).numpy(), rtol=1e-4)
-    np.testing.assert_allclose(tf.nn.softmax(second[6:]), p @ np.eye(3)[Y], rtol=1e-4)
+    np.testing.assert_allclose(tf.sigmoid(first), weights / weights.sum() @ X, rtol=1e-4)
+    np.testing.assert_array_equal(second, np.zeros(9))
 
 
-def test_layers_that_begin_elsewhere_stay_there():
-    for options, call in (({}, {"start_at_means": False}), ({"visible_bias_initializer": "ones"}, {})):
-        dbn = small(**options)
-        for rbm in dbn.rbms:
-            rbm.optimizer.learning_rate.assign(0.0)
-        dbn.pretrain(X, batch_size=20, verbose=0, **call)
-        for rbm in dbn.rbms:
-            np.testing.assert_array_equal(rbm.visible_bias, np.full(rbm.num_visible, 1.0 if options else 0.0))
+def test_of_one_layer_the_labels_start_at_their_means_too():
+    rbm = tf_wcd.RBMLayer(4, classes=3, seed=0)
+    rbm.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    tf_wcd.DBN([rbm]).pretrain(X, Y, batch_size=60, verbose=0)
+    np.testing.assert_allclose(tf.sigmoid(rbm.visible_bias[:8]), X.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(tf.nn.softmax(rbm.visible_bias[8:]), np.bincount(Y) / 60, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "bias"),
+    [({}, {"start_at_means": False}, 0.0), ({"visible_bias_initializer": "ones"}, {}, 1.0)],
+)
+def test_a_layer_that_begins_elsewhere_stays_there(options, arguments, bias):
+    rbm = tf_wcd.RBMLayer(4, seed=0, **options)
+    rbm.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    tf_wcd.DBN([rbm]).pretrain(X, batch_size=60, verbose=0, **arguments)
+    np.testing.assert_array_equal(rbm.visible_bias, np.full(8, bias))

@@ -136,8 +136,9 @@ class DBN(Stack):
             layer_callbacks: callbacks for single layers, by their number: there ``model`` is the RBM. `EarlyStopping`
                 here ends the training of the layer, not of the whole.
             verbose: 0 silent, 1 progress bar, 2 one line for each epoch; ``"auto"`` is 1.
-            start_at_means: before its first epoch, set the visible bias of a layer to the means of its data, see
-                `RBMLayer.start_at_means`, of up to 10,000 examples; a bias that is not all zeros any more stays.
+            start_at_means: before the first epoch, set the visible bias of the first layer to the means of the data
+                (of a data set, of its first 10,000 examples), see `RBMLayer.start_at_means`. A bias that is not all
+                zeros any more stays as it is.
 
         Returns:
             One Keras history for each layer, of the epochs of this call.

@@ -61,8 +61,9 @@ def pretrain(
         history.set_model(rbm)
         history.on_train_begin()
         if number >= initial_layer and done < wished and not dbn.stop_training:
-            if start_at_means and not done and not np.any(rbm.visible_bias.numpy()):
-                rbm.start_at_means(means_of_inputs(dbn, number, data, inputs)[None])
+            # The layers above see hidden units, whose means are nowhere near their ends: trials found no gain there.
+            if start_at_means and number == done == 0 and not np.any(rbm.visible_bias.numpy()):
+                rbm.start_at_means(means_of_data(data)[None, : rbm.num_visible])
             history = _train_layer(
                 dbn, number, data, (done, wished), inputs, everything, progress, (layer_callbacks or {}).get(number)
             )
@@ -97,7 +98,16 @@ def _train_layer(
 ) -> keras.callbacks.History:
     """Trains one layer from the epoch ``span[0]`` to the epoch ``span[1]``."""
     rbm = dbn.rbms[number]
-    dataset = data_of_layer(dbn, number, data, span[0], inputs, joined=not rbm.classes)
+    seed = int(rbm.seed_generator.state.numpy()[0])
+    dataset = inputs_of_layer(
+        data.numbered(seed, span[0]),
+        [below.machine() for below in dbn.rbms[:number]],
+        inputs,
+        key_of(tf.constant([seed, 0], tf.int64), purpose=0xDB),
+        classes=dbn.classes,
+        with_labels=number == len(dbn.rbms) - 1,
+        joined=not rbm.classes,
+    )
 
     def describe(epoch: int) -> None:
         sizes = f"{rbm.num_visible} -> {rbm.units}"
@@ -120,30 +130,15 @@ def _train_layer(
     )
 
 
-def data_of_layer(dbn: DBN, number: int, data: Data, first_epoch: int, inputs: str, joined: bool) -> tf.data.Dataset:
-    """What a layer of a stack is trained on, from an epoch on; see `inputs_of_layer`."""
-    seed = int(dbn.rbms[number].seed_generator.state.numpy()[0])
-    return inputs_of_layer(
-        data.numbered(seed, first_epoch),
-        [below.machine() for below in dbn.rbms[:number]],
-        inputs,
-        key_of(tf.constant([seed, 0], tf.int64), purpose=0xDB),
-        classes=dbn.classes,
-        with_labels=number == len(dbn.rbms) - 1,
-        joined=joined,
-    )
-
-
-def means_of_inputs(dbn: DBN, number: int, data: Data, inputs: str) -> np.ndarray:
-    """Weighted means of the visible units of a layer, labels included, in its first batches of data."""
-    total, weight = np.zeros(dbn.rbms[number].num_visible), 0.0
-    batches = -(-EXAMPLES_FOR_MEANS // data.batch_size)
+def means_of_data(data: Data) -> np.ndarray:
+    """Weighted means of the columns, labels behind the others: of all examples, or of the first of a data set."""
     if isinstance(data, ArrayInput):
-        batches = min(batches, data.updates_per_epoch)  # its passes follow each other without end
-    for rows, _, weights in data_of_layer(dbn, number, data, 0, inputs, joined=True).take(batches):
+        return data.means()
+    total, weight = 0.0, 0.0
+    for rows, weights in data.checked().take(-(-EXAMPLES_FOR_MEANS // data.batch_size)):
         total += tf.linalg.matvec(rows, weights, transpose_a=True).numpy()
         weight += float(tf.reduce_sum(weights))
-    return total / weight
+    return np.asarray(total) / weight
 
 
 def inputs_of_layer(

@@ -75,8 +75,8 @@ class ContrastiveModel(LabelledModel):
         if not shapes or present is None or wished is None or 2 * present > wished:
             return []
         return [
-            f"The negative phase has {present} points, as many as there were examples in the first batch of all, and "
-            f"keeps them; batches of {batch_size} examples would get {wished}. Gradients have the noise of so "
+            f"The negative phase has {present} points, as many as the first batch had examples, and keeps "
+            f"them; batches of {batch_size} examples would get {wished}. Gradients have the noise of so "
             "few: give the number, as `chains=100`, or make the model anew."
         ]
 
