@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from serving.admission import Limits
+from serving.http_exchange import RestLimits
 
 log = logging.getLogger("serving")
 
@@ -32,6 +33,9 @@ class Options:
     grpc_socket_path: str = ""
     grpc_channel_arguments: str = ""
     rest_api_timeout_in_ms: int = 30_000
+    rest_max_body_bytes: int = 2**25
+    rest_allowed_hosts: str = ""
+    access_log: bool = False
     enable_model_warmup: bool = True
     host: str = "127.0.0.1"
     max_running: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
@@ -57,6 +61,10 @@ HELP = {
     "grpc_socket_path": "Unix socket for gRPC, beside the port.",
     "grpc_channel_arguments": "Comma-separated key=value arguments of the gRPC server.",
     "rest_api_timeout_in_ms": "Longest time of a REST request.",
+    "rest_max_body_bytes": "Largest body of a REST request, if the models can need one as large as that.",
+    "rest_allowed_hosts": "Comma-separated names of this server, beside its addresses and localhost, and of sites "
+    "whose pages may use it; * for any.",
+    "access_log": "Log each request: who asked for what, the status and the time.",
     "enable_model_warmup": "Run a model's warm-up requests before it answers.",
     "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
     "max_running": "Computations at the same time, if there is no batching.",
@@ -76,6 +84,9 @@ OWN = (
     "max_bytes_in_flight",
     "shutdown_grace_seconds",
     "engine",
+    "rest_max_body_bytes",
+    "rest_allowed_hosts",
+    "access_log",
 )
 
 
@@ -142,6 +153,31 @@ def model_server_arguments(arguments: Sequence[str]) -> list[str]:
             argument = f"{flag}={Path(value).absolute()}"
         passed.append(argument)
     return passed
+
+
+def rest_limits(options: Options) -> RestLimits:
+    """What REST clients may use."""
+    named = {name.strip().lower() for name in options.rest_allowed_hosts.split(",")} | {options.host.lower()}
+    return RestLimits(
+        timeout=options.rest_api_timeout_in_ms * 1e-3,
+        max_body=options.rest_max_body_bytes,
+        max_bytes=options.max_bytes_in_flight // 8,
+        threads=options.max_running + options.max_waiting,
+        hosts=frozenset(named - {""}),
+        access_log=options.access_log,
+    )
+
+
+def url_of(host: str, port: int) -> str:
+    """Where a browser on this machine finds the page.
+
+    Example:
+
+    >>> url_of("0.0.0.0", 8501)
+    'http://localhost:8501/'
+    """
+    name = "localhost" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/"
 
 
 def channel_arguments(text: str) -> list[tuple[str, int | str]]:

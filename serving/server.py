@@ -116,9 +116,9 @@ class Server:
             self._start_grpc()
         if self.options.rest_api_port:
             address = (self.options.host, max(0, self.options.rest_api_port))
-            timeout = self.options.rest_api_timeout_in_ms * 1e-3
+            limits = flags.rest_limits(self.options)
             try:
-                self._rest = RestServer(self.core, self.metrics, address, timeout, self._metrics_path)
+                self._rest = RestServer(self.core, self.metrics, address, self._metrics_path, limits)
             except OSError as error:
                 raise RuntimeError(f"The REST port {address[1]} cannot be opened: {error}") from None
             self._rest.start()
@@ -203,6 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             server.start(stop)
             if not stop.is_set():
                 log.info("Serving: gRPC port %s, REST port %s", server.port, server.rest_port)
+                if server.rest_port is not None:
+                    log.info("Web page: %s", flags.url_of(options.host, server.rest_port))
             stop.wait()
             log.info("Shutting down")
         finally:

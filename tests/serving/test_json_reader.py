@@ -1,0 +1,94 @@
+"""The reader of large JSON agrees with Python's own parser, whatever the size of its steps."""
+
+import json
+
+import numpy as np
+import pytest
+
+from serving import json_reader
+from serving.json_reader import ParseError, Reader, Unusable
+
+
+def plain(value):
+    """Arrays as lists again."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return value
+
+
+def random_numbers(rng, depth):
+    if depth == 0:
+        return [int(rng.integers(-300, 300)), float(rng.normal()), int(rng.integers(2**62))][rng.integers(3)]
+    first = random_numbers(rng, depth - 1)
+    return [fill(rng, first) for _ in range(rng.integers(1, 6))]
+
+
+def fill(rng, like):
+    """Other numbers in the same shape and of the same kind."""
+    if isinstance(like, list):
+        return [fill(rng, item) for item in like]
+    return float(rng.normal()) if isinstance(like, float) else int(rng.integers(0, 2))
+
+
+@pytest.mark.parametrize("step", [2**16, 7, 50])
+def test_arrays_are_those_of_json(monkeypatch, step):
+    monkeypatch.setattr(json_reader, "STEP", step)
+    monkeypatch.setattr(json_reader, "BLOCK", 3)
+    rng = np.random.default_rng(step)
+    for indent in (None, 2):
+        for _ in range(50):
+            document = {str(i): random_numbers(rng, int(rng.integers(0, 4))) for i in range(4)}
+            document |= {"text": 'a"\\\u20ac,[', "none": None, "inside": {"true": True, "empty": []}}
+            body = json.dumps(document, indent=indent).encode()
+            assert plain(Reader(body).document()) == document
+
+
+def test_numbers_take_little_memory():
+    zeros_and_ones = Reader(b"[" + b"0,1," * 50_000 + b"1]").document()
+    assert zeros_and_ones.dtype == np.uint8
+    assert zeros_and_ones.shape == (100_001,)
+    assert Reader(b"[-1, 300]").document().dtype == np.int16
+
+
+def test_integers_stay_exact(monkeypatch):
+    monkeypatch.setattr(json_reader, "STEP", 30)
+    for numbers in ([-1, 2**62 + 1], [-1] * 9 + [2**62 + 1] * 9, [255] * 9 + [-(2**63)] * 3):
+        assert Reader(json.dumps(numbers).encode()).document().tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "ragged"),
+    [(b"[[1, 2], [3]]", True), (b"[1, [2]]", True), (b'["a", 1]', False), (b"[1, null]", False),
+     (b"[{}]", False), (b"[18446744073709551616]", False), (b'[[1], ["a"]]', False)],
+)  # fmt: skip
+def test_arrays_that_are_no_tensors(text, ragged):
+    value = Reader(text).document()
+    assert isinstance(value, Unusable)
+    assert value.ragged is ragged
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[", b"[1", b"[1,", b"[1,]", b"[1,,2]", b"[,1]", b"[1 2]", b"[01]", b"[1.]", b"[+1]", b"[1]]", b"{",
+     b'{"a"}', b'{"a": }', b'{"a": 1,}', b"{1: 2}", b'"a', b'"\\x"', b"nul", b"[1}", b"[" * 65 + b"]" * 65, b"\xff",
+     b'"\xff"'],
+)  # fmt: skip
+def test_what_is_no_json(text):
+    with pytest.raises(ParseError, match="at offset"):
+        Reader(text).document()
+
+
+def test_objects_have_a_largest_number_of_members():
+    members = ",".join(f'"{i}": 1' for i in range(json_reader.MEMBERS + 1))
+    with pytest.raises(ParseError, match="members"):
+        Reader(f"{{{members}}}".encode()).document()
+
+
+def test_reading_can_be_ended():
+    def check():
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        Reader(b"[" + b"1," * 2**17 + b"1]", check=check).document()
