@@ -41,11 +41,11 @@ class Method:
 class Ours:
     """An `RBMLayer`, centred; every pass is one `fit`."""
 
-    def __init__(self, phase: str, x: np.ndarray, seed: int) -> None:
+    def __init__(self, phase: str, x: np.ndarray, seed: int, chains: int = BATCH, gibbs_steps: int = 1) -> None:
         options: dict[str, Any] = {"observers": 0} if phase == "jpcd" else {}
         self.rbm = tf_wcd.RBMLayer(
             HIDDEN,
-            negative_phase=negative_phases.get(phase, chains=BATCH, **options),
+            negative_phase=negative_phases.get(phase, chains=chains, gibbs_steps=gibbs_steps, **options),
             centered=True,
             kernel_initializer=keras.initializers.RandomNormal(stddev=0.01, seed=seed),
             seed=seed,
@@ -60,6 +60,34 @@ class Ours:
 
     def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.rbm.kernel.numpy(), self.rbm.visible_bias.numpy(), self.rbm.hidden_bias.numpy()
+
+
+class Averaged(Ours):
+    """The same, and what is judged is a moving average of the parameters (Polyak and Juditsky 1992).
+
+    Keras' ``use_ema=True`` puts the average into the model at the end of each `fit`, which here is a pass: the next one
+    would go on from it. So the average is kept here, over windows of `WINDOW` updates.
+    """
+
+    WINDOW, MOMENTUM = 100, 0.9  # the average reaches back over about 1000 updates
+
+    def __init__(self, phase: str, x: np.ndarray, seed: int, **options: int) -> None:
+        super().__init__(phase, x, seed, **options)
+        self.average = super().parameters()
+
+    def epoch(self, x: np.ndarray, rate: float) -> None:
+        self.rbm.optimizer.learning_rate.assign(rate)
+        windows = max(1, len(x) // (BATCH * self.WINDOW))
+        averaging = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: self._add())
+        self.rbm.fit(x, batch_size=BATCH, steps_per_epoch=self.WINDOW, epochs=windows, callbacks=[averaging], verbose=0)
+
+    def _add(self) -> None:
+        pairs = zip(self.average, super().parameters(), strict=True)
+        kernel, visible, hidden = (self.MOMENTUM * old + (1 - self.MOMENTUM) * new for old, new in pairs)
+        self.average = kernel, visible, hidden
+
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.average
 
 
 class Rbms:
@@ -123,8 +151,8 @@ class ScikitLearn:
         return self.rbm.components_.T, self.rbm.intercept_visible_, self.rbm.intercept_hidden_
 
 
-def _ours(phase: str) -> Callable[[np.ndarray, int], Training]:
-    return lambda x, seed: Ours(phase, x, seed)
+def _ours(phase: str, kind: type[Ours] = Ours, **options: int) -> Callable[[np.ndarray, int], Training]:
+    return lambda x, seed: kind(phase, x, seed, **options)
 
 
 METHODS = {
@@ -132,6 +160,9 @@ METHODS = {
     "jpcd": Method(_ours("jpcd"), (0.03, 0.1, 0.3)),
     "pt": Method(_ours("pt"), (0.03, 0.1, 0.3)),
     "ptt": Method(_ours("ptt"), (0.03, 0.1, 0.3)),
+    "pcd, 500 chains": Method(_ours("pcd", chains=500), (0.03, 0.1, 0.3)),
+    "pcd, k = 5": Method(_ours("pcd", gibbs_steps=5), (0.03, 0.1, 0.3)),
+    "pcd, averaged": Method(_ours("pcd", Averaged), (0.03, 0.1, 0.3)),
     "rbms": Method(Rbms, (0.03, 0.1, 0.3)),
     "BernoulliRBM": Method(ScikitLearn, (0.03, 0.1, 0.3)),
 }

@@ -1,0 +1,53 @@
+"""The benchmark of time to a likelihood: every method trains, and its records make the table."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import quality
+from benchmarks.quality_methods import HIDDEN, METHODS
+
+PEERS = {"rbms": "rbms", "BernoulliRBM": "sklearn"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "pcd" else pytest.mark.slow) for name in METHODS]
+)
+def test_every_method_learns_what_is_always_on(name):
+    if name in PEERS:
+        pytest.importorskip(PEERS[name])
+    x = (np.random.default_rng(0).random((400, 12)) < np.linspace(0.1, 0.9, 12)).astype("float32")
+    training = METHODS[name].start(x, 0)
+    x[:, 0] = 1.0
+    for _ in range(60):
+        training.epoch(x, 0.1)
+    kernel, visible, hidden = training.parameters()
+    assert (kernel.shape, visible.shape, hidden.shape) == ((12, HIDDEN), (12,), (HIDDEN,))
+    field = visible + kernel @ (1 / (1 + np.exp(-hidden - x.mean(0) @ kernel)))
+    assert field[0] > field[1:].max()
+
+
+def test_records_are_kept_and_read_again(tmp_path, monkeypatch):
+    """The search goes one rate beyond an end, and nothing is run twice."""
+    estimates = {0.03: -103.0, 0.1: -101.0, 0.3: -100.0, 0.9: -99.0}
+    ran = []
+
+    def run(name, rate, passes, search):
+        ran.append((rate, passes, search))
+        found = {"estimate": estimates[rate] + passes, "lower": -120.0, "upper": -80.0, "cpu_seconds": 10.0 * passes}
+        return {"method": name, "rate": rate, "passes": passes, "search": search, **found}
+
+    monkeypatch.setattr(quality, "run", run)
+    work = quality.Work(tmp_path / "quality.jsonl")
+    assert work.best_rate("pcd") == 0.9
+    assert work.best_rate("pcd") == 0.9
+    assert sorted(ran) == [(rate, 6, True) for rate in estimates]
+    for passes in quality.PASSES:
+        work.record("pcd", 0.9, passes, search=False)
+    records = work.read()
+    assert json.loads(work.path.read_text().splitlines()[0]) == records[0]
+    table = quality.table(records)
+    assert "| pcd | 0.9 | 20 s | 60 s | 120 s |" in table  # -97, -93 and -87 nats after 2, 6 and 12 passes
+    quality.plot(records, tmp_path / "quality.png")
+    assert (tmp_path / "quality.png").stat().st_size > 1000
