@@ -271,7 +271,7 @@ class RBMLayer(ContrastiveModel):
         Returns:
             A `tf_wcd.distribution.RBMDistribution`, which does not change when the layer learns on.
         """
-        from tf_wcd.distribution import RBMDistribution  # TensorFlow Probability takes seconds to import
+        from tf_wcd.distribution.rbm import RBMDistribution  # TensorFlow Probability takes seconds to import
 
         with tf.init_scope():
             machine = self.machine()

@@ -39,7 +39,7 @@ PARTS = [
     '<text x="50" y="188" class="package">tf_wcd/</text>',
     '<text x="128" y="188" class="left">the library: imports none of the above</text>',
     *(arrow((x, 108), (x, 156)) for x in (175, 500, 825)),
-    inner(55, 210, 435, "judgement", "evaluation/ · callbacks/ · plots.py", "mcmc.py · distribution.py"),
+    inner(55, 210, 435, "judgement", "evaluation/ · callbacks/ · plots.py", "mcmc.py · distribution/"),
     inner(510, 210, 435, "export/", "SavedModels for TF-Serving", "a row's answer depends on that row alone"),
     inner(55, 330, 600, "models", "layer.py · ensemble.py · dbn/", "RBMLayer, RBMEnsemble, DBN: what users call"),
     inner(675, 330, 270, "datasets/", "the paper's problems, sets of images"),

@@ -171,13 +171,15 @@ def _chunk_bytes(memory_limit: int) -> int:
 
 
 def _log_sum(side: Side, chunk: int) -> tf.Tensor:
+    from tensorflow_probability import math as tfp_math  # which takes a second or two to import
+
     count = side.num_states
 
     def body(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         numbers = start + tf.range(chunk)
         energies = side.free_energy(side.states_at(tf.minimum(numbers, count - 1)))
         terms = tf.where(numbers < count, -energies, tf.constant(-np.inf, tf.float64))
-        return start + chunk, tf.reduce_logsumexp(tf.stack([total, tf.reduce_logsumexp(terms, axis=-1)]), axis=0)
+        return start + chunk, tfp_math.log_add_exp(total, tf.reduce_logsumexp(terms, axis=-1))
 
     start = tf.constant(0), tf.fill(side.machine.members, tf.constant(-np.inf, tf.float64))
     _, total = tf.while_loop(lambda i, _: i < count, body, start, parallel_iterations=1)

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tf_wcd.arguments import check_integer
+from tf_wcd.distribution.vector import VectorDistribution
 from tf_wcd.enumeration import MAX_LISTED_UNITS
 from tf_wcd.evaluation import exact
 from tf_wcd.machine import Machine
@@ -16,7 +17,7 @@ from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling import ExactSampler, can_sample_exactly, exact_sampler, random_visible, run_chains
 
 
-class RBMDistribution(tfp.distributions.Distribution):
+class RBMDistribution(VectorDistribution):
     """P(x) = exp(-F(x)) / Z of one RBM. `RBMLayer.distribution` makes it.
 
     log Z is computed at the first call of `log_prob`, by enumeration of the smaller side, and kept.
@@ -85,17 +86,9 @@ class RBMDistribution(tfp.distributions.Distribution):
                 self._log_partition = exact.log_partition_of(self._machine)
         return self._log_partition
 
-    def _batch_shape(self) -> tf.TensorShape:
-        return tf.TensorShape([])
-
-    def _batch_shape_tensor(self) -> tf.Tensor:
-        return tf.constant([], tf.int32)
-
-    def _event_shape(self) -> tf.TensorShape:
-        return tf.TensorShape([self._machine.num_visible])
-
-    def _event_shape_tensor(self) -> tf.Tensor:
-        return tf.constant([self._machine.num_visible])
+    @property
+    def width(self) -> int:
+        return self._machine.num_visible
 
     def _sample_control_dependencies(self, x: tf.Tensor) -> list[tf.Operation]:
         unit = self._machine.visible
@@ -105,10 +98,12 @@ class RBMDistribution(tfp.distributions.Distribution):
         return [tf.debugging.Assert(tf.reduce_all(unit.are_states(x)), [message, x])]
 
     def _log_prob(self, x: tf.Tensor) -> tf.Tensor:
-        # The difference of two large numbers, taken in float64.
-        rows = tf.cast(tf.reshape(x, [-1, self._machine.num_visible]), tf.float64)
-        log_prob = -self._machine.cast("float64").free_energy(rows) - self.log_partition
+        log_prob = self.wide_log_prob(tf.reshape(x, [-1, self.width]))
         return tf.cast(tf.reshape(log_prob, tf.shape(x)[:-1]), self.dtype)
+
+    def wide_log_prob(self, rows: tf.Tensor) -> tf.Tensor:
+        """log P of each row in float64: the difference of two large numbers."""
+        return -self._machine.cast("float64").free_energy(tf.cast(rows, tf.float64)) - self.log_partition
 
     def _sample_n(self, n: int | tf.Tensor, seed: Any = None) -> tf.Tensor:
         # An integer is the seed itself, as in `RBMLayer.sample`; TFP would mix it with TensorFlow's global seed.
