@@ -152,8 +152,10 @@ class ServerCore:
         """Replaces the list of models. As in TF-Serving, an error is part of the answer."""
         response = model_management_pb2.ReloadConfigResponse()
         try:
-            self.manager.apply(request.config)
+            self.manager.reload(request.config)
         except ServingError as error:
+            if error.code is grpc.StatusCode.PERMISSION_DENIED:
+                raise
             response.status.error_code = error.code.value[0]
             response.status.error_message = error.message
         return response

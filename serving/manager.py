@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
+from serving import version_files
 from serving.errors import MAX_MESSAGE, ServingError, invalid, not_found, status_of
-from serving.publish import folder_of, versions_in
+from serving.publish import folder_of
 from serving.servable import Servable
+from serving.served_models import Model, VersionStatus, asked_version
 
 State = get_model_status_pb2.ModelVersionStatus
 RETRY_SECONDS = 60.0  # as TF-Serving, before a version that did not load is tried again
@@ -26,37 +27,6 @@ REMEMBERED = 100  # ended versions of a model that its status still lists
 log = logging.getLogger("serving")
 
 
-@dataclasses.dataclass
-class VersionStatus:
-    """State of a version, and the error if it could not be loaded."""
-
-    state: int
-    code: int = 0
-    message: str = ""
-    failed_at: float | None = None
-
-
-class Model:
-    """One model of the configuration."""
-
-    def __init__(self, config: model_server_config_pb2.ModelConfig) -> None:
-        self.config = config
-        self.servables: dict[int, Servable] = {}
-        self.status: dict[int, VersionStatus] = {}
-
-    def aspired(self) -> list[int]:
-        """The versions in the folder that the policy selects, oldest first."""
-        there = versions_in(self.config.base_path)
-        policy = self.config.model_version_policy
-        kind = policy.WhichOneof("policy_choice")
-        if kind == "all":
-            return there
-        if kind == "specific":
-            wanted = set(policy.specific.versions)
-            return [version for version in there if version in wanted]
-        return there[-(policy.latest.num_versions or 1) :]
-
-
 class ModelManager:
     """All models of a server.
 
@@ -64,6 +34,8 @@ class ModelManager:
         config: the models, as in a ``--model_config_file``.
         poll_seconds: seconds between two polls of the folders; 0 or less to read them only once, at the start.
         warmup: run warm-up requests.
+        reload_roots: folders below which a client may have other models loaded; ``None`` for anywhere, empty for not at
+            all.
     """
 
     def __init__(
@@ -71,8 +43,9 @@ class ModelManager:
         config: model_server_config_pb2.ModelServerConfig,
         poll_seconds: float = 1.0,
         warmup: bool = True,
+        reload_roots: Sequence[Path] | None = (),
     ) -> None:
-        self._warmup = warmup
+        self._warmup, self._reload_roots = warmup, reload_roots
         self._models: dict[str, Model] = {}
         self._lock = threading.Lock()  # guards the tables; held only briefly
         self._reconciling = threading.Lock()  # one thread at a time reads folders and loads
@@ -110,8 +83,32 @@ class ModelManager:
 
     # Configuration
 
-    def apply(self, config: model_server_config_pb2.ModelServerConfig, load: bool = True) -> None:
+    def reload(self, config: model_server_config_pb2.ModelServerConfig) -> None:
+        """`apply` for a client, as far as the operator allows it.
+
+        Raises:
+            ServingError: PERMISSION_DENIED if that is not at all.
+        """
+        if self._reload_roots is not None and not self._reload_roots:
+            raise ServingError(
+                grpc.StatusCode.PERMISSION_DENIED,
+                "Clients may not change the models of this server: --reload_config_roots or "
+                "--reload_config_anywhere allows it",
+            )
+        self.apply(config, roots=self._reload_roots)
+
+    def apply(
+        self,
+        config: model_server_config_pb2.ModelServerConfig,
+        load: bool = True,
+        roots: Sequence[Path] | None = None,
+    ) -> None:
         """Replaces the whole list of models.
+
+        Args:
+            config: the list.
+            load: load the models before returning.
+            roots: folders that all files of the models must be in; ``None`` for anywhere.
 
         Raises:
             ServingError: INVALID_ARGUMENT if the configuration is invalid; then nothing is changed. The status of the
@@ -128,6 +125,9 @@ class ModelManager:
                 f"Illegal to list a model more than once: {sorted(n for n in set(names) if names.count(n) > 1)}"
             )
         for entry in configs:
+            if roots is not None and not version_files.is_below(entry.base_path, roots):
+                text = f"The base_path of a model must be below the server's roots. Received: {entry.base_path!r}"
+                raise ServingError(grpc.StatusCode.PERMISSION_DENIED, text)
             if entry.model_platform not in ("", "tensorflow"):
                 raise invalid(f"The platform of a model must be 'tensorflow'. Received: {entry.model_platform!r}")
         with self._reconciling:
@@ -136,7 +136,7 @@ class ModelManager:
                 old, self._models = self._models, {}
                 for entry in configs:
                     model = old.pop(entry.name, None) or Model(entry)
-                    model.config = entry
+                    model.config, model.roots = entry, roots
                     self._models[entry.name] = model
             for model in old.values():
                 for version in list(model.servables):
@@ -175,32 +175,51 @@ class ModelManager:
                     if self._stop.is_set():
                         return
                     self._load(model, version)
+                if not model.servables:
+                    for version in model.fallbacks():
+                        if self._stop.is_set() or self._load(model, version):
+                            break
                 # Old versions are unloaded only when a new one can answer.
                 if any(version in model.servables for version in wanted):
                     for version in [version for version in model.servables if version not in wanted]:
                         self._unload(model, version)
 
-    def _load(self, model: Model, version: int) -> None:
-        status = model.status.get(version)
+    def _load(self, model: Model, version: int) -> bool:
+        """Loads a version; whether it is loaded now.
+
+        One that has failed is tried again as soon as its files change, and after a minute.
+        """
         if version in model.servables:
-            return
-        failed_at = None if status is None else status.failed_at
-        if failed_at is not None and time.monotonic() < failed_at + RETRY_SECONDS:
-            return
+            return True
         name, base = model.config.name, model.config.base_path
-        self._set(model, version, VersionStatus(State.LOADING))
+        path = Path(base) / folder_of(base, version)
+        files: version_files.State | None = None
+        status = model.status.get(version)
         try:
-            servable = Servable(name, version, Path(base) / folder_of(base, version), self._warmup)
+            files = version_files.state_of(path)
+            if status is not None and status.failed_at is not None and files == status.files:
+                if time.monotonic() < status.failed_at + RETRY_SECONDS:
+                    return False
+            else:
+                log.info("Loading version %d of %s", version, name)
+            self._set(model, version, VersionStatus(State.LOADING))
+            version_files.check_version(path, model.roots)
+            servable = Servable(name, version, path, self._warmup)
+            if version_files.state_of(path) != files:
+                servable.close_when_unused(0)
+                raise version_files.incomplete(f"The files of {path} changed while they were loaded")
         except Exception as error:
             code, message = getattr(error, "code", grpc.StatusCode.UNKNOWN), getattr(error, "message", repr(error))
             number = code if isinstance(code, int) else code.value[0]
             log.error("Version %d of %s cannot be loaded: %s", version, name, message)
-            self._set(model, version, VersionStatus(State.END, number, message[:MAX_MESSAGE], time.monotonic()))
-            return
+            failed = VersionStatus(State.END, number, message[:MAX_MESSAGE], time.monotonic(), files)
+            self._set(model, version, failed)
+            return False
         with self._lock:
             model.servables[version] = servable
         self._set(model, version, VersionStatus(State.AVAILABLE))
         log.info("Version %d of %s is available", version, name)
+        return True
 
     def _unload(self, model: Model, version: int) -> None:
         """Takes a version out of service immediately, and frees its memory when its last request is answered."""
@@ -244,7 +263,7 @@ class ModelManager:
         if not spec.name:
             raise invalid("ModelSpec has no name specified.")
         model = self._models.get(spec.name)
-        version = _asked_version(spec, model)
+        version = asked_version(spec, model)
         if version is None:
             if model is None or not model.servables:
                 raise not_found(f"Servable not found for request: Latest({spec.name})")
@@ -257,7 +276,7 @@ class ModelManager:
         """Versions of a model and their states, newest first."""
         with self._lock:
             model = self._models.get(spec.name)
-            version = _asked_version(spec, model)
+            version = asked_version(spec, model)
             if version is None:
                 if model is None or not model.status:
                     raise not_found(f"Could not find any versions of model {spec.name}")
@@ -280,6 +299,9 @@ class ModelManager:
         """Why a model has no version yet."""
         with self._lock:
             base = Path(self._models[name].config.base_path)
+            errors = [status.message for status in self._models[name].status.values() if status.code]
+        if errors:
+            return f"{name} cannot be loaded yet ({errors[-1]})"
         if not base.exists():
             return f"{name} has no folder {base} yet"
         if (base / "saved_model.pb").exists():
@@ -289,23 +311,12 @@ class ModelManager:
         return f"{name} has no version in {base} yet (folders {base / '1'}, {base / '2'} and so on)"
 
     def failures(self) -> dict[str, str]:
-        """Errors of the models without an available version."""
+        """Errors of the models without an available version, but for files that may still be on their way."""
         with self._lock:
             return {
                 name: status.message
                 for name, model in self._models.items()
                 if not model.servables
                 for status in model.status.values()
-                if status.code
+                if status.code not in (0, grpc.StatusCode.UNAVAILABLE.value[0])
             }
-
-
-def _asked_version(spec: model_pb2.ModelSpec, model: Model | None) -> int | None:
-    """The version that a request names, by its number or its label; ``None`` if it names none."""
-    choice = spec.WhichOneof("version_choice")
-    if choice == "version_label":
-        labels = model.config.version_labels if model is not None else {}
-        if spec.version_label not in labels:
-            raise invalid(f"Unrecognized servable version label: {spec.version_label}")
-        return labels[spec.version_label]
-    return spec.version.value if choice == "version" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import ipaddress
 import logging
 import os
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ class Options:
     model_name: str = "default"
     model_base_path: str = ""
     model_config_file: str = ""
+    model_config_file_poll_wait_seconds: float = 0.0
     enable_batching: bool = False
     batching_parameters_file: str = ""
     file_system_poll_wait_seconds: float = 1.0
@@ -36,6 +38,8 @@ class Options:
     rest_max_body_bytes: int = 2**25
     rest_allowed_hosts: str = ""
     access_log: bool = False
+    reload_config_roots: str = ""
+    reload_config_anywhere: bool = False
     enable_model_warmup: bool = True
     host: str = "127.0.0.1"
     max_running: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
@@ -52,6 +56,7 @@ HELP = {
     "model_name": "Name that clients ask for, if there is no model_config_file.",
     "model_base_path": "Folder with the model's versions, BASE/1, BASE/2 and so on, as `wcd export` writes them.",
     "model_config_file": "Text file of a ModelServerConfig: several models, version policies, labels.",
+    "model_config_file_poll_wait_seconds": "Seconds between two readings of the model_config_file; 0 for one.",
     "enable_batching": "Join requests that wait at the same time into one batch.",
     "batching_parameters_file": "Text file of BatchingParameters, as serving/deploy/batching.config.",
     "file_system_poll_wait_seconds": "Seconds between two polls for new versions; 0 for one poll, at the start.",
@@ -69,6 +74,10 @@ HELP = {
     "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
     "max_running": "Computations at the same time, if there is no batching.",
     "max_waiting": "Requests that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.",
+    "reload_config_roots": "Comma-separated folders below which HandleReloadConfigRequest may load models; it is "
+    "refused without this flag and the next.",
+    "reload_config_anywhere": "HandleReloadConfigRequest may load any folder, as with TF-Serving. For trusted "
+    "clients only.",
     "max_row_steps": "Rows times Gibbs steps of one request.",
     "max_bytes_in_flight": "Bytes of all requests at hand, their tensors and answers; more are refused with "
     "RESOURCE_EXHAUSTED.",
@@ -87,6 +96,8 @@ OWN = (
     "rest_max_body_bytes",
     "rest_allowed_hosts",
     "access_log",
+    "reload_config_roots",
+    "reload_config_anywhere",
 )
 
 
@@ -166,6 +177,27 @@ def rest_limits(options: Options) -> RestLimits:
         hosts=frozenset(named - {""}),
         access_log=options.access_log,
     )
+
+
+def reload_roots(options: Options) -> list[Path] | None:
+    """Below which folders clients may have models loaded; ``None`` for anywhere."""
+    if options.reload_config_anywhere:
+        return None
+    return [Path(root) for root in filter(None, map(str.strip, options.reload_config_roots.split(",")))]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach a server on this address.
+
+    Example:
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def url_of(host: str, port: int) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _ATTEMPTS = 1000
+LAST_VERSION = "last_version"  # file beside the versions with the highest number ever given; servers skip the name
 
 
 def publish(model: Any, base_path: str | Path, keep: int | None = None, **export_arguments: Any) -> Path:
     """Writes a model as the next version of ``base_path``, for a server to pick up.
 
     The SavedModel is written under a name that servers skip, and then renamed atomically: a server sees all of it or
-    nothing. Two publishers at the same time get two versions.
+    nothing. Two publishers at the same time get two versions, and no number is given twice, even if its version has
+    been deleted meanwhile. The version has a manifest of its files, by which the server notices an incomplete copy.
 
     Args:
         model: an `RBMLayer`, or anything with Keras' method `export(path)`.
@@ -29,15 +34,21 @@ def publish(model: Any, base_path: str | Path, keep: int | None = None, **export
     """
     if keep is not None and (isinstance(keep, bool) or int(keep) != keep or keep < 1):
         raise ValueError(f"`keep` must be None or an integer of at least 1. Received: keep={keep!r}")
-    from tf_wcd import files  # here, because it loads TensorFlow, and `wcd serve --help` should not wait for that
+    # Here, because they load TensorFlow, and `wcd serve --help` should not wait for that.
+    from tf_wcd import files
+    from tf_wcd.export import manifest
 
     base = Path(base_path)
     base.mkdir(parents=True, exist_ok=True)
     try:
         with files.new_folder(base) as new:
             model.export(new, **export_arguments)
-            first = (versions_in(base) or [0])[-1] + 1
-            path = files.rename_to_first_free(new, (base / str(first + n) for n in range(_ATTEMPTS)))
+            if not (new / manifest.MANIFEST).exists():
+                manifest.write_manifest(new)
+            with _alone_in(base):
+                first = max(_last_version(base), *versions_in(base), 0) + 1
+                path = files.rename_to_first_free(new, (base / str(first + n) for n in range(_ATTEMPTS)))
+                files.write_atomically(base / LAST_VERSION, f"{path.name}\n")
     except OSError as error:
         before = versions_in(base)
         raise OSError(f"No new version in {base}; those before, {before}, are as they were. {error}") from error
@@ -45,6 +56,27 @@ def publish(model: Any, base_path: str | Path, keep: int | None = None, **export
         for version in versions_in(base)[:-keep]:
             files.remove_folder(base / folder_of(base, version))
     return path
+
+
+@contextlib.contextmanager
+def _alone_in(base: Path) -> Iterator[None]:
+    """One publisher at a time gives a number in a folder, where the file system has locks."""
+    folder = os.open(base, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _last_version(base: Path) -> int:
+    """The highest number that has ever been given, as far as is known."""
+    try:
+        text = (base / LAST_VERSION).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def versions_in(base_path: str | Path) -> list[int]:

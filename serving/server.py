@@ -24,6 +24,7 @@ from serving import config_files
 from serving import options as flags
 from serving.admission import Admission, Limits
 from serving.batching import Batcher, BatchingParameters
+from serving.config_poller import ConfigPoller
 from serving.core import ServerCore
 from serving.errors import ServingError
 from serving.grpc_services import ModelService, PredictionService
@@ -64,9 +65,15 @@ class Server:
         )
         self.metrics = Metrics()
         try:
-            self.manager = ModelManager(config, options.file_system_poll_wait_seconds, options.enable_model_warmup)
+            roots = flags.reload_roots(options)
+            self.manager = ModelManager(
+                config, options.file_system_poll_wait_seconds, options.enable_model_warmup, roots
+            )
         except ServingError as error:
             raise ValueError(error.message) from None
+        self._poller = ConfigPoller(
+            options.model_config_file, self.manager, options.model_config_file_poll_wait_seconds
+        )
         self._tls = config_files.read_tls(options.ssl_config_file) if options.ssl_config_file else None
         self._metrics_path = (
             config_files.read_monitoring(options.monitoring_config_file) if options.monitoring_config_file else None
@@ -95,6 +102,8 @@ class Server:
             RuntimeError: if a model cannot be loaded, if it has no version and its folder is not polled, or if a port
                 cannot be opened.
         """
+        if flags.reload_roots(self.options) != [] and not flags.is_loopback(self.options.host):
+            log.warning("Anyone who reaches %s can change the models of this server", self.options.host)
         self.manager.start()
         told = ""
         while self.manager.missing():
@@ -112,6 +121,7 @@ class Server:
             told = missing
             if (wait_for_models or threading.Event()).wait(1.0):
                 return
+        self._poller.start()
         if self.options.port or self.options.grpc_socket_path:
             self._start_grpc()
         if self.options.rest_api_port:
@@ -181,6 +191,7 @@ class Server:
             stopped.wait()
         if self._batcher is not None:
             self._batcher.stop()
+        self._poller.stop()
         self.manager.stop()
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 STALE_SECONDS = 24 * 60 * 60
-_HIDDEN_NAME = re.compile(r"\..+\.[0-9a-f]{32}\.part")
+_HIDDEN_NAME = re.compile(r"\..+\.[0-9a-f]{32}\.part|\.publishing-.+")  # the second: of versions before 0.2
 
 # Files
 
@@ -119,6 +119,7 @@ def rename_to_first_free(folder: Path, targets: Iterable[Path]) -> Path:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 raise
             continue
+        _sync(target.parent)
         return target
     raise FileExistsError(errno.EEXIST, "None of the names is free", str(folder))
 

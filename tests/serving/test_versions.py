@@ -243,7 +243,7 @@ def test_policies_labels_and_a_new_list_of_models(library, tmp_path):
     specific = "model_version_policy { specific { versions: 1 versions: 3 } }"
     labels = 'version_labels { key: "stable" value: 1 } version_labels { key: "canary" value: 3 }'
     file.write_text(f"model_config_list {{ {model('a', specific + labels)} {model('b')} }}")
-    with running(None, model_config_file=str(file)) as connection:
+    with running(None, model_config_file=str(file), reload_config_anywhere=True) as connection:
         assert states(connection, "a") == [(3, "AVAILABLE"), (1, "AVAILABLE")]
         assert version_used(connection, name="a", label="canary") == 3
         assert version_used(connection, name="a", label="stable") == 1

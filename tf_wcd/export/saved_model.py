@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.evaluation import exact
+from tf_wcd.export.manifest import write_manifest
 from tf_wcd.export.served_model import ServedModel
 from tf_wcd.export.starts import start_of
 from tf_wcd.export.table import DEFAULT_SIGNATURE, SIGNATURES, example_inputs
@@ -150,6 +151,7 @@ def _write(path: Path, model: ServedModel, record: dict[str, Any], warmup: bool)
     extra = path / "assets.extra"
     extra.mkdir(exist_ok=True)
     (extra / FACTS).write_text(json.dumps(record, indent=1) + "\n")
+    write_manifest(path)
     if warmup:
         state = model.example_state()
         requests = {row.name: example_inputs(row, state) for row in model.signatures}
