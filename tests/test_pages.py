@@ -15,6 +15,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*
 # The same code with less of it.
 SHORTER = {"epochs=10": "epochs=2", "epochs, updates = 10, 2000": "epochs, updates = 2, 500"}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# With packages that are no dependencies: run where these are there.
+OPTIONAL = re.compile(r"^```py\nimport (\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a block that is a file to save and import
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
@@ -44,6 +46,17 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         # Line numbers of errors are those of the page.
         before = text[: match.start(1)].count("\n")
         exec(compile("\n" * before + code, name(page), "exec"), names)
+
+
+@pytest.mark.parametrize("package", ["mlflow", "optuna"])
+def test_blocks_with_other_packages_run(package, tmp_path, monkeypatch):
+    module = pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "questions.md").read_text()
+    names = {package: module}
+    exec(BLOCK.search(text)[1], names)
+    (code,) = [match[2] for match in OPTIONAL.finditer(text) if match[1] == package]
+    exec(code, names)
 
 
 def test_a_unit_type_is_one_short_file_on_public_names():

@@ -28,8 +28,6 @@ class ParzenDistribution(VectorDistribution):
         samples: ``[n, dimensions]``.
         sigma: standard deviation of the windows; `tf_wcd.evaluation.parzen_bandwidth` chooses one.
         dtype: type of the points.
-        validate_args: as in every distribution of TFP; there is nothing to check.
-        allow_nan_stats: as in every distribution of TFP.
         name: name of the operations.
 
     Example:
@@ -44,21 +42,12 @@ class ParzenDistribution(VectorDistribution):
         samples: Any,
         sigma: float,
         dtype: Any = "float32",
-        validate_args: bool = False,
-        allow_nan_stats: bool = True,
         name: str = "Parzen",
     ) -> None:
         parameters = dict(locals())
         self._samples = check_visible(samples, None, None, "samples", dtype=dtype)
         self._sigma = check_positive("sigma", sigma)
-        super().__init__(
-            dtype=tf.as_dtype(dtype),
-            reparameterization_type=tfp.distributions.NOT_REPARAMETERIZED,
-            validate_args=validate_args,
-            allow_nan_stats=allow_nan_stats,
-            parameters=parameters,
-            name=name,
-        )
+        super().__init__(dtype, parameters, name)
 
     @property
     def sigma(self) -> float:

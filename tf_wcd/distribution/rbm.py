@@ -64,14 +64,7 @@ class RBMDistribution(VectorDistribution):
         self._gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
         self._log_partition = None if log_partition is None else tf.constant(log_partition, tf.float64)
         self._sampler: ExactSampler | None = None
-        super().__init__(
-            dtype=machine.kernel.dtype,
-            reparameterization_type=tfp.distributions.NOT_REPARAMETERIZED,
-            validate_args=validate_args,
-            allow_nan_stats=allow_nan_stats,
-            parameters=parameters,
-            name=name,
-        )
+        super().__init__(machine.kernel.dtype, parameters, name, validate_args, allow_nan_stats)
 
     @property
     def exact_samples(self) -> bool:

@@ -24,8 +24,6 @@ class TableDistribution(VectorDistribution):
         states: ``[n, units]``, all different.
         probabilities: ``[n]``, with sum one.
         dtype: type of the states.
-        validate_args: as in every distribution of TFP; there is nothing to check.
-        allow_nan_stats: as in every distribution of TFP.
         name: name of the operations.
 
     Example:
@@ -44,8 +42,6 @@ class TableDistribution(VectorDistribution):
         states: Any,
         probabilities: Any,
         dtype: Any = "float32",
-        validate_args: bool = False,
-        allow_nan_stats: bool = True,
         name: str = "Table",
     ) -> None:
         parameters = dict(locals())
@@ -54,14 +50,7 @@ class TableDistribution(VectorDistribution):
             raise ValueError(f"The states of a table must all differ. Received: {len(rows)} states, some of them equal")
         self._states = tf.constant(rows)
         self._probabilities = tf.constant(check_probabilities(probabilities, len(rows)))
-        super().__init__(
-            dtype=self._states.dtype,
-            reparameterization_type=tfp.distributions.NOT_REPARAMETERIZED,
-            validate_args=validate_args,
-            allow_nan_stats=allow_nan_stats,
-            parameters=parameters,
-            name=name,
-        )
+        super().__init__(dtype, parameters, name)
 
     @property
     def states(self) -> tf.Tensor:
