@@ -27,7 +27,7 @@ def work(tmp_path, monkeypatch):
 def test_a_search_stays_in_its_time_and_its_best_setting_is_judged_on_test_images(work):
     make, calls = work
     make("RBMTransformer").judge(10.0)
-    assert [sizes for *_, *sizes in calls] == [[15, 5]] * 4 + [[20, 10]]  # the fourth trial went beyond
+    assert [list(call[2:]) for call in calls] == [[15, 5]] * 4 + [[20, 10]]  # the fourth trial went beyond
     (test,) = make("RBMTransformer").read("test")
     assert (test["trials"], test["validation"]) == (3, 0.9)
     assert calls[-1][1] == calls[1][1] == test["settings"]
@@ -35,7 +35,7 @@ def test_a_search_stays_in_its_time_and_its_best_setting_is_judged_on_test_image
     make("RBMTransformer").judge(10.0)
     assert len(calls) == 5
     make("RBMTransformer").judge(13.0)
-    assert [sizes for *_, *sizes in calls[5:]] == [[15, 5]]
+    assert [list(call[2:]) for call in calls[5:]] == [[15, 5]]
     tests = make("RBMTransformer").read("test")
     assert [(each["budget"], each["trials"]) for each in tests] == [(10.0, 3), (13.0, 4)]
 
