@@ -39,7 +39,7 @@ def parity() -> tuple[Callable[[], None], int]:
 def ensemble() -> tuple[Callable[[], None], int]:
     x, _ = tf_wcd.datasets.load("BS09")
     members = tf_wcd.RBMEnsemble(45, count=100, seed=0)
-    members.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
+    members.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM), jit_compile=True)
     return lambda: members.fit(x, batch_size=14, steps_per_epoch=200, verbose=0), 200
 
 

@@ -30,7 +30,7 @@ def fitting(
     A phase that is an object has its Gibbs steps already: ``steps`` is None.
     """
     rbm = tf_wcd.RBMLayer(hidden, negative_phase=phase, gibbs_steps=steps, seed=0, **layer)
-    rbm.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
+    rbm.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM), jit_compile=True)
 
     def run() -> None:
         rbm.fit(x, batch_size=batch, steps_per_epoch=updates, epochs=calls, verbose=0)
@@ -87,7 +87,7 @@ def ensemble(members: int = 100, updates: int = 200) -> list[dict]:
     """A hundred models at once against one after another."""
     x, _ = tf_wcd.datasets.load("BS09")
     together = tf_wcd.RBMEnsemble(45, count=members, seed=0)
-    together.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM))
+    together.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM), jit_compile=True)
 
     def run() -> None:
         together.fit(x, batch_size=14, steps_per_epoch=updates, epochs=5, verbose=0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_wcd import compat
+from tf_wcd import compat, xla_cache
 
 # XLA can compile a whole loop into one function where the data of an iteration are few. Without the calls between its
 # operations an update of a small model takes a fraction of the time, and other work on the machine disturbs it less.
@@ -14,9 +14,29 @@ from tf_wcd import compat
 SMALL_LOOP_BYTES = 300_000
 
 
-# What ``jit_compile="auto"`` means, and how samples are drawn. Compiling takes seconds, which pays from some hundred
-# updates on; whoever trains many tiny models for a moment each may set it to False, or TF_WCD_XLA=0 in the environment.
+# What ``jit_compile="auto"`` means where it pays, and how samples are drawn; TF_WCD_XLA=0 in the environment is for
+# whoever never wants to wait for the compiler.
 BY_DEFAULT = os.environ.get("TF_WCD_XLA", "1") != "0"
+
+# Measured on a CPU: what XLA's compiler takes, and what its code saves at each update of the loop that TensorFlow would
+# run otherwise: a part for its operations, and a part for their size.
+SECONDS_OF_COMPILING = 1.0
+SECONDS_SAVED = 1e-4
+SECONDS_SAVED_PER_FLOP = 3e-12
+
+if folder := os.environ.get(xla_cache.VARIABLE):
+    xla_cache.use_cache(folder)
+
+
+def pays(updates: float, flops_per_update: float) -> bool:
+    """Whether so many updates are worth the compiler's time.
+
+    Example:
+
+    >>> pays(1000, 1e5), pays(1000, 4e8)
+    (False, True)
+    """
+    return updates * (SECONDS_SAVED + SECONDS_SAVED_PER_FLOP * flops_per_update) >= SECONDS_OF_COMPILING
 
 
 def by_default(jit_compile: bool | None) -> bool:

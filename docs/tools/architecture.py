@@ -67,7 +67,7 @@ PARTS = [
         810,
         890,
         "foundations",
-        "random/ · replicas.py · registry.py · files.py · arguments.py · shapes.py · xla.py · compat.py",
+        "random/ · replicas.py · registry.py · files.py · arguments.py · shapes.py · xla.py · xla_cache.py · compat.py",
         "counter-based random numbers, replicas, things by name, atomic files",
         fill="#dceaf6",
     ),

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
+from tf_wcd import xla
 from tf_wcd.training import sharing
 
 X = np.random.default_rng(0).integers(0, 2, (40, 6)).astype("float32")
@@ -213,3 +214,39 @@ def test_threads_that_train_at_once():
     for seed in range(4):
         train(seed, 20 + 4 * seed, apart)
         np.testing.assert_array_equal(together[seed], apart[seed])
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(("seconds", "with_xla"), [(1e9, {False}), (0.0, {True})])
+def test_only_trainings_that_pay_for_the_compiler_use_it(seconds, with_xla, monkeypatch):
+    monkeypatch.setattr(xla, "SECONDS_OF_COMPILING", seconds)
+    rbm = made(negative_phase="cd")
+    rbm.fit(X, batch_size=10, epochs=2, verbose=0, validation_data=X)
+    assert {jit for _, jit in sharing.kept} == with_xla
+
+
+@pytest.mark.xla
+def test_a_training_that_goes_on_decides_as_it_would_have_at_once(monkeypatch, tmp_path):
+    """What counts are all updates of the model, those before a restart included."""
+    asked = []
+    monkeypatch.setattr(xla, "pays", lambda updates, flops: bool(asked.append(updates)))
+
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    def train(rbm, *callbacks):
+        rbm.build((None, 6))
+        backup = keras.callbacks.BackupAndRestore(tmp_path)
+        rbm.fit(X, batch_size=10, epochs=6, verbose=0, callbacks=[*callbacks, backup])
+
+    stopped = made()
+    with pytest.raises(KeyboardInterrupt):
+        train(stopped, Stop())
+    train(made())  # in another process
+    fitted()
+    rbm = fitted()
+    rbm.fit(X, batch_size=10, epochs=1, verbose=0)
+    assert asked == [24, 24, 8, 8, 12]
+    assert {jit for _, jit in sharing.kept} == {False}

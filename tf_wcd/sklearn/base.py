@@ -19,8 +19,6 @@ from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.sklearn.layers import EstimatorLayer, warn_of_range
 from tf_wcd.units import Unit
 
-# XLA takes a second or two for each shape of data, which pays from about so many updates on.
-UPDATES_FOR_XLA = 1000
 ROWS_AT_A_TIME = 2048
 
 
@@ -89,9 +87,9 @@ class RBMEstimator(BaseEstimator):
         layer.build((None, columns))
         return layer
 
-    def _compile(self, layer: EstimatorLayer, updates: int) -> None:
+    def _compile(self, layer: EstimatorLayer, jit_compile: str | bool) -> None:
         optimizer = keras.optimizers.SGD(self.learning_rate, momentum=self.momentum)
-        layer.compile(optimizer, jit_compile="auto" if updates >= UPDATES_FOR_XLA else False)
+        layer.compile(optimizer, jit_compile=jit_compile)
         layer.validate()
         layer.prepare(self.batch_size)  # as many chains as a batch has examples, however few data come first
 
@@ -101,7 +99,7 @@ class RBMEstimator(BaseEstimator):
         """Trains a new layer, and keeps it."""
         x = dense(X).astype("float32")
         warn_of_range(x, layer.data_unit)
-        self._compile(layer, self.n_iter * -(-len(x) // self.batch_size))
+        self._compile(layer, "auto")
         if self.n_iter:
             layer.fit(x, y, batch_size=self.batch_size, epochs=self.n_iter, verbose=0, callbacks=list(callbacks))
         self.rbm_ = layer

@@ -131,10 +131,10 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         if new:
             layer = self._new_layer(x.shape[1])
             warn_of_range(x, layer.data_unit)
-            self._compile(layer, updates=0)
+            self._compile(layer, jit_compile=False)
             self.rbm_ = layer
         elif not self.rbm_.compiled:  # a layer of the user's
-            self._compile(self.rbm_, updates=0)
+            self._compile(self.rbm_, jit_compile=False)
         self.rbm_.optimizer.learning_rate.assign(self.learning_rate)
         self.rbm_.train_on_batch(x)
         return self

@@ -79,22 +79,23 @@ class BlockRunner:
     """Draws blocks and runs their updates, so many at each call as Keras counts.
 
     Args:
-        run: ``run(block, start, stop)`` does the updates ``start .. stop - 1`` of a block and returns the logs.
+        compiled: makes ``run(block, start, stop)``, which does the updates ``start .. stop - 1`` of a block and returns
+            the logs; asked at the first update, when callbacks have restored what they restore.
         updates_per_call: updates at each call.
         updates_per_epoch: updates in a Keras epoch; ``None`` if the length of the data set is not known.
         blocks: starts an iterator over the blocks, with a new one at the beginning of each epoch; asked at the first
-            update, when callbacks have restored what they restore. ``None`` if Keras' own iterator yields them, each
-            with the number of its updates behind it.
+            update, too. ``None`` if Keras' own iterator yields them, each with the number of its updates behind it.
     """
 
     def __init__(
         self,
-        run: Callable[..., dict[str, Any]],
+        compiled: Callable[[], Callable[..., dict[str, Any]]],
         updates_per_call: int,
         updates_per_epoch: int | None,
         blocks: Callable[[], Iterator[np.ndarray]] | None = None,
     ) -> None:
-        self._run = run
+        self._compiled = compiled
+        self._run: Callable[..., dict[str, Any]] | None = None
         self._blocks = blocks
         self._source: Any = None
         self._updates_per_call = updates_per_call
@@ -105,6 +106,8 @@ class BlockRunner:
         self._start = self._length = 0
 
     def __call__(self, iterator: Any) -> dict[str, Any]:
+        if self._run is None:
+            self._run = self._compiled()
         if iterator is not self._iterator:
             self._iterator, self._start, self._length = iterator, 0, 0
             self._source = iterator if self._blocks is None else map(tf.constant, self._blocks())

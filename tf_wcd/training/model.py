@@ -21,6 +21,7 @@ from tf_wcd.training.collapse import CollapseWarning
 from tf_wcd.training.guard import DivergenceGuard
 from tf_wcd.training.inputs import ArrayInput, Input
 from tf_wcd.training.inputs.arrays import ResidentData
+from tf_wcd.training.inputs.base import Blocks
 from tf_wcd.training.loop import BlockRunner, automatic_updates_per_call, run_updates
 from tf_wcd.training.monitors import monitor_doubts
 from tf_wcd.training.resume import FirstUpdate, save_weights_atomically, with_ours
@@ -52,7 +53,8 @@ class TrainingModel(UpdatingModel):
             steps_per_execution: updates in one compiled call. Callbacks for batches fire once per call. ``"auto"``
                 takes about half a second's worth, at most one epoch.
             run_eagerly: run step by step in Python, for debugging.
-            jit_compile: compile with XLA; ``"auto"`` does so wherever it can.
+            jit_compile: compile with XLA; ``"auto"`` does so wherever it can, but for a training of so few updates that
+                it would end before the compiler had paid.
         """
         if steps_per_execution != "auto" and not (is_integer(steps_per_execution) and int(steps_per_execution) >= 1):
             raise ValueError(
@@ -170,17 +172,33 @@ class TrainingModel(UpdatingModel):
         try:
             blocks = feed.blocks
             if blocks is not None:
-                update = functools.partial(run_updates, self, blocks.fetch)
-                run = self._untracked.programs.bound(self, ("fit", blocks.kind), update, blocks.variables)
-                self._untracked.runner = BlockRunner(run, blocks.updates_per_call, feed.steps_per_epoch, blocks.start)
+                compiled = functools.partial(self._compiled_updates, blocks, feed.steps_per_epoch, data.batch_size)
+                self._untracked.runner = BlockRunner(
+                    compiled, blocks.updates_per_call, feed.steps_per_epoch, blocks.start
+                )
                 self.steps_per_execution = blocks.updates_per_call
             arguments |= {"steps_per_epoch": feed.steps_per_epoch, "shuffle": feed.shuffle}
             return inputs.with_readable_errors(super().fit, feed.dataset, **arguments)
         finally:
             self._untracked.runner = None
+            self._untracked.with_xla = None
             self.steps_per_execution = 1
             compat.set_initial_epoch(self, None)  # or the next `fit` would leave out what an interrupted one had done
             feed.close()
+
+    def _compiled_updates(self, blocks: Blocks, updates_per_epoch: int | None, batch_size: int) -> Any:
+        """The updates of this training as a function; with XLA, where it was left to us, if there are enough of them.
+
+        All updates of the model count, so that one which goes on after a restart decides as it would have without.
+        """
+        first = self._untracked.first_update
+        assert first is not None
+        if self._untracked.compile_arguments["jit_compile"] == "auto" and updates_per_epoch is not None:
+            updates = first.number + first.epochs * updates_per_epoch
+            self._untracked.with_xla = self.jit_compile and xla.pays(updates, self.flops_of_update(batch_size))
+        update = functools.partial(run_updates, self, blocks.fetch)
+        kind = "fit", blocks.kind
+        return self._untracked.programs.bound(self, kind, update, blocks.variables, self._untracked.with_xla)
 
     def evaluate(
         self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any

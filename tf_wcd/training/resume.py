@@ -91,15 +91,21 @@ class FirstUpdate(keras.callbacks.Callback):
 
     The order of the data is a function of it. Asked later, when the data are fetched, the optimizer may have begun to
     count.
+
+    Attributes:
+        number: updates of the model so far.
+        epochs: epochs that are still to come.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.number: int = -1
+        self.epochs = 0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self.number < 0:
             self.number = int(self.model.optimizer.iterations.numpy())
+            self.epochs = int(self.params["epochs"]) - epoch
 
 
 def with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Callback]) -> Any:

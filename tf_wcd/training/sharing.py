@@ -92,6 +92,7 @@ class Programs:
         purpose: Hashable,
         function: Callable[..., Any],
         variables: Sequence[tf.Variable] = (),
+        jit_compile: bool | None = None,
     ) -> Callable[..., Any]:
         """``function`` of tensors, compiled.
 
@@ -100,15 +101,17 @@ class Programs:
             purpose: equal for functions that do the same for models which are alike.
             function: what is done.
             variables: those that it needs beside the model's.
+            jit_compile: compile it with XLA; the model's setting if not given.
         """
         if model.run_eagerly:
             return function
+        jit_compile = model.jit_compile if jit_compile is None else jit_compile
         own, known = variables_of(model), signature(model)
         if own is None or known is None:
-            if purpose not in self._private:
-                self._private[purpose] = Program(model.jit_compile)
-            return functools.partial(self._private[purpose], function, [])
-        return functools.partial(shared_program((known, purpose), model.jit_compile), function, [*own, *variables])
+            if (purpose, jit_compile) not in self._private:
+                self._private[purpose, jit_compile] = Program(jit_compile)
+            return functools.partial(self._private[purpose, jit_compile], function, [])
+        return functools.partial(shared_program((known, purpose), jit_compile), function, [*own, *variables])
 
 
 def times_traced() -> int:

@@ -35,6 +35,9 @@ class Untracked:
         self.runner: BlockRunner | None = None
         self.first_update: FirstUpdate | None = None
         self.tested_with: Any = None
+        self.with_xla: bool | None = (
+            None  # whether the present training pays the compiler; None for what `compile` said
+        )
         self.phase_measures: list[keras.metrics.Metric] = []
         self.compile_arguments: dict[str, Any] = {}
 
@@ -211,6 +214,6 @@ class UpdatingModel(compat.WithoutSymbolicBuild, keras.Model):
             self._untracked.tested_with = present
             return self.test_function
         purpose = "evaluate", None if self.has_phase_state() else self.evaluation_rows
-        step = self._untracked.programs.bound(self, purpose, self.test_step)
+        step = self._untracked.programs.bound(self, purpose, self.test_step, jit_compile=self._untracked.with_xla)
         self.test_function = lambda iterator: step(next(iterator))
         return self.test_function
