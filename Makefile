@@ -3,13 +3,19 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test notebooks test-slow lint format bench docs dist bounds clean
+.PHONY: demo test test-xla notebooks test-slow lint format bench docs dist bounds clean
 
 demo: .venv/installed
 	$(BIN)/wcd demo
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# With XLA, as users train by default: the tests of training, of each kind of model and of exports.
+XLA_TESTS := $(addprefix tests/tf_wcd/test_,layer.py training.py gradient.py phases.py balanced.py jarzynski.py \
+	ensemble.py dbn_pretraining.py up_down.py unit_pairs.py sampling.py resume.py export.py xla.py)
+test-xla: .venv/installed
+	TF_WCD_TEST_XLA=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(XLA_TESTS)
 
 # The notebooks in a short form; they are slow tests, too.
 notebooks: .venv/installed
@@ -39,11 +45,11 @@ docs: .venv/installed
 dist: .venv/installed
 	rm -rf dist
 	$(BIN)/python -m build --quiet --outdir dist
-	$(BIN)/python tests/try_wheel.py dist
+	$(BIN)/python tools/try_wheel.py dist
 
 # The lowest and the highest versions of all dependencies that pyproject.toml allows, each tried in an environment of its own.
 bounds: .venv/installed
-	$(BIN)/python tests/try_bounds.py
+	$(BIN)/python tools/try_bounds.py
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -21,9 +21,6 @@ from tf_wcd.units import names as unit_names
 # XLA reads its options once, and tests compile before the library does.
 tf_wcd.xla.allow_small_loops()
 
-# Run by other programs, in environments of their own.
-collect_ignore = ["tests/bounds_smoke.py"]
-
 
 def pytest_collection_finish():
     """What is imported stays: collections of what tests leave behind need not look at all of TensorFlow each time."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from tests.mnist import with_mnist
+from tests.support.mnist import with_mnist
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "dbn_mnist.py"
 

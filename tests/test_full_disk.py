@@ -8,7 +8,7 @@ import tensorflow as tf
 import serving
 import tf_wcd
 from serving.publish import versions_in
-from tests.small_disk import small_disk
+from tests.support.small_disk import small_disk
 from trainers.runs.image_sets import Losses
 from trainers.runs.resumable import Checkpoints, Plan
 from trainers.store.files import save_model

@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import image
 
 import tf_wcd
-from tests.serving.browser import browsing
+from tests.support.browser import browsing
 from tf_wcd import plots
 from trainers.studies import demo
 

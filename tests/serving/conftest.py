@@ -20,7 +20,7 @@ from tensorflow_serving.apis import model_service_pb2_grpc, predict_pb2, predict
 from serving.options import Options
 from serving.server import Server
 from serving.tensors import to_array, to_proto
-from tests.tf_wcd.served import small_rbm
+from tests.support.served import small_rbm
 
 N_V, N_H = 7, 5  # odd numbers: rows of vectorised code never come out even
 

@@ -14,7 +14,7 @@ from serving.admission import ByteBudget
 from serving.errors import ServingError
 from serving.tensors import to_array
 from tests.serving.conftest import N_V, running
-from tests.serving.processes import ENVIRONMENT, serving_process
+from tests.support.processes import ENVIRONMENT, serving_process
 
 ONE = {"visible": np.zeros([1, N_V], "float32"), "mask": np.zeros([1, N_V], "float32"), "seed": np.zeros(1, "int64")}
 ONE["steps"] = np.ones(1, "int32")

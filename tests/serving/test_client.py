@@ -20,7 +20,7 @@ from serving.client import AsyncSamplerClient, SamplerClient, row_seeds
 from serving.commands import write_sheet
 from serving.tensors import to_proto
 from tests.serving.conftest import N_H, N_V, running
-from tests.tf_wcd.served import signatures, small_rbm
+from tests.support.served import signatures, small_rbm
 from tf_wcd.export.saved_model import read_facts
 from tf_wcd.plots import picture_shape
 

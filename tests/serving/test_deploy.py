@@ -8,7 +8,7 @@ import pytest
 from serving import client, config_files
 from serving.options import parse
 from tests.serving.conftest import put, running
-from tests.tf_wcd.served import signatures
+from tests.support.served import signatures
 
 DEPLOY = Path(config_files.__file__).parent / "deploy"
 

@@ -6,8 +6,8 @@ import pytest
 
 import tf_wcd
 from serving import SamplerClient, publish
-from tests.brute_force import index_of
 from tests.serving.conftest import running
+from tests.support.brute_force import index_of
 from tests.tf_wcd.test_export import chi_square_z
 
 

@@ -12,7 +12,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from serving.tensors import to_proto
 from tests.serving.conftest import N_V, put
-from tests.serving.processes import serving_process
+from tests.support.processes import serving_process
 
 SIGNATURES = ["", "sample", "gibbs", "clamp", "encode", "free_energy", "log_prob", "x", "\0", "é" * 50]
 INPUTS = ["visible", "seed", "steps", "mask", "x", ""]

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tf_wcd
 from serving.c_api import SavedModelSession
 from tests.serving.conftest import N_V, put, running
-from tests.tf_wcd.served import requests, signatures, small_rbm
+from tests.support.served import requests, signatures, small_rbm
 
 IN_A_PROCESS_OF_ITS_OWN = """
 import ctypes, sys

@@ -11,7 +11,7 @@ import tf_wcd
 from serving import commands
 from serving.client import AsyncSamplerClient, SamplerClient, row_seeds
 from tests.serving.conftest import put, running
-from tests.tf_wcd.served import signatures
+from tests.support.served import signatures
 from tests.tf_wcd.test_export_labels import labelled_rbm
 from tf_wcd.export import SIGNATURES, signature_table
 from trainers.studies import saved_model

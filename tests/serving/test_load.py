@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.serving.conftest import N_V, put, running
-from tests.serving.processes import serving_process
-from tests.tf_wcd.served import signatures
+from tests.support.processes import serving_process
+from tests.support.served import signatures
 
 X = np.random.default_rng(0).integers(0, 2, (4, N_V)).astype("float32")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests.brute_force import random_parameters, set_parameters
-from tests.serving.browser import browsing, chromium
 from tests.serving.conftest import put, running
-from tests.tf_wcd.served import signatures, small_rbm
+from tests.support.browser import browsing, chromium
+from tests.support.brute_force import random_parameters, set_parameters
+from tests.support.served import signatures, small_rbm
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="needs Chromium, which is not installed here")
 

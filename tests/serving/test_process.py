@@ -25,7 +25,7 @@ from serving.options import Options, channel_arguments, model_server_arguments, 
 from serving.rest import RestServer
 from serving.server import Server
 from tests.serving.conftest import N_V, Connection, running
-from tests.serving.processes import ENVIRONMENT, free_port, serving_process
+from tests.support.processes import ENVIRONMENT, free_port, serving_process
 from trainers import cli
 
 X = np.zeros([1, N_V], "float32")

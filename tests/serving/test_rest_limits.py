@@ -20,7 +20,7 @@ from serving.manager import ModelManager
 from serving.metrics import Metrics
 from serving.rest import RestServer
 from tests.serving.conftest import N_V, eventually, put
-from tests.serving.processes import serving_process
+from tests.support.processes import serving_process
 
 POST = b"POST /v1/models/rbm:predict HTTP/1.1\r\nHost: localhost\r\n"
 BODY = b'{"instances": [{"seed": 1}, {"seed": 2}]}'

@@ -12,7 +12,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from serving import config_files, manager, publish
 from serving.publish import versions_in
 from tests.serving.conftest import N_H, N_V, eventually, put, running
-from tests.tf_wcd.served import small_rbm
+from tests.support.served import small_rbm
 
 X = np.zeros([1, N_V], "float32")
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.evaluation import annealed_log_partition, log_likelihood, log_partition, log_prob
 from tf_wcd.evaluation.annealed import check_temperatures
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp

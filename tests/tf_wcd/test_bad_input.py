@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 
 GOOD = (np.random.default_rng(0).uniform(size=(20, 4)) < 0.5).astype("float32")
 

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
-from tests import importance
-from tests.importance import PAIRS, check_density, drawn_sets, fitted_exponent, model
+from tests.support import brute_force as bf
+from tests.support import importance
+from tests.support.importance import PAIRS, check_density, drawn_sets, fitted_exponent, model
 from tf_wcd.negative_phases import BCD, CD, WCD
 from tf_wcd.training.step import gradient_of, phases_of
 

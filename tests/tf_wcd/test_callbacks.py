@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 
 STATES, PROBABILITIES = tf_wcd.datasets.load("BS09")
 

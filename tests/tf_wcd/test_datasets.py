@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 
 SIZES = {
     "BS09": (14, 9), "BS16": (30, 16), "LSE11": (48, 11), "LSE15": (192, 15), "P08": (128, 8), "P10": (512, 10),

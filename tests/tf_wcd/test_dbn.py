@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
-from tests.tf_wcd import dbn_enumeration as de
+from tests.support import brute_force as bf
+from tests.support import dbn_enumeration as de
 from tests.tf_wcd.test_layer import assert_same_variables
 
 X = np.random.default_rng(0).integers(0, 2, (40, 5)).astype("float32")

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tests.tf_wcd.test_layer import assert_same_variables
 from tf_wcd.dbn.pretraining import inputs_of_layer
 from tf_wcd.random import batch_source

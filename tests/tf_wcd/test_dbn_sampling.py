@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import brute_force as bf
-from tests.tf_wcd import dbn_enumeration as de
+from tests.support import brute_force as bf
+from tests.support import dbn_enumeration as de
 
 N = 40_000
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.random import key_of
 from tf_wcd.training.dropout import with_dropout
 from tf_wcd.training.step import gradient_of

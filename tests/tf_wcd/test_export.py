@@ -11,7 +11,7 @@ from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 import tf_wcd
-from tests.brute_force import (
+from tests.support.brute_force import (
     BINARY_PAIRS,
     UNIT_PAIRS,
     conditional,
@@ -24,7 +24,7 @@ from tests.brute_force import (
     space,
     visible_distribution,
 )
-from tests.tf_wcd.served import exported, signatures, small_rbm
+from tests.support.served import exported, signatures, small_rbm
 from tf_wcd.export import export_machines
 from tf_wcd.export.layer_facts import training_summary
 from tf_wcd.export.saved_model import read_facts

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
-from tests.tf_wcd import dbn_enumeration as de
-from tests.tf_wcd.served import requests, signatures
+from tests.support import brute_force as bf
+from tests.support import dbn_enumeration as de
+from tests.support.served import requests, signatures
 from tests.tf_wcd.test_labels import CLASSES, COLUMNS, PAIRS, log_softmax, log_weights
 from tests.tf_wcd.test_labels import make as make_labelled
 from tf_wcd.export.class_starts import class_states

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests.brute_force import (
+from tests.support.brute_force import (
     Parameters,
     index_of,
     make_rbm,
@@ -13,7 +13,7 @@ from tests.brute_force import (
     random_parameters,
     visible_distribution,
 )
-from tests.tf_wcd.served import exported, signatures
+from tests.support.served import exported, signatures
 from tests.tf_wcd.test_export import chi_square_z
 from tf_wcd.export.saved_model import read_facts
 from tf_wcd.export.starts import MOST_UNITS, start_of

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests.tf_wcd.served import signatures
+from tests.support.served import signatures
 from tests.tf_wcd.test_export import chi_square_z
 from tf_wcd.enumeration import all_states
 from tf_wcd.export.chains import GIBBS_CHAIN

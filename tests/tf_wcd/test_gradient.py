@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.random import key_of
 from tf_wcd.training.gradient import Offsets, phase_difference
 

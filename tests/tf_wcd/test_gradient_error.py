@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd import plots
 from tf_wcd.evaluation import gradient_draws as draws
 from tf_wcd.evaluation import gradient_error

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import importance
-from tests.importance import check_density, drawn_sets, fitted_exponent, model
+from tests.support import importance
+from tests.support.importance import check_density, drawn_sets, fitted_exponent, model
 from tf_wcd.enumeration import all_states
 from tf_wcd.negative_phases import CD, PCD, WCD, Batch, NegativePhase
 from tf_wcd.negative_phases.points import (

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 
 X = (np.random.default_rng(0).uniform(size=(60, 8)) < 0.4).astype("float32")
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.enumeration import all_states
 from tf_wcd.machine import Machine
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.evaluation import equilibrium, mixing
 
 STEPS = 403

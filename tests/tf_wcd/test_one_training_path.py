@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests.tf_wcd import dbn_enumeration as de
+from tests.support import dbn_enumeration as de
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((40, 5)) < [0.2, 0.7, 0.5, 0.9, 0.4]).astype("float32")

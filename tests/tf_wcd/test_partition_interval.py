@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests import brute_force as bf
-from tests.tf_wcd import dbn_enumeration as de
+from tests.support import brute_force as bf
+from tests.support import dbn_enumeration as de
 from tf_wcd.evaluation import log_partition, log_partition_interval, online_log_partition, variational_bound
 from tf_wcd.evaluation.directions import summarise
 from tf_wcd.evaluation.partition_interval import LogPartitionInterval, _narrower

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow_probability as tfp
 
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.evaluation import parzen as parzen_module
 from tf_wcd.evaluation import parzen_bandwidth, parzen_log_likelihood
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd import negative_phases as phases
 from tf_wcd.negative_phases.composition import start, weighted_points
 from tf_wcd.negative_phases.points import PersistentChains, Reconstructions

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.distribution import ParzenDistribution, TableDistribution
 from tf_wcd.enumeration import smaller_side
 from tf_wcd.evaluation import exact

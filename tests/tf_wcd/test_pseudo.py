@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.evaluation import PseudoLogLikelihood, pseudo_log_likelihood
 from tf_wcd.evaluation import pseudo as pseudo_module
 

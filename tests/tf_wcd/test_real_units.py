@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import quadrature as quad
+from tests.support import quadrature as quad
 from tf_wcd import units
 from tf_wcd.normaliser import coupling
 from tf_wcd.training.step import gradient_of, phases_of

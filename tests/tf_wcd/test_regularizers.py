@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.evaluation.exact_gradient import exact_gradient
 from tf_wcd.regularizers import L2L1, GroupLasso, ProximalL1
 

@@ -10,14 +10,14 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests.tf_wcd.two_replicas import MAIN, MORE
+from tests.support.two_replicas import MAIN, MORE
 
 WITH_CHAINS = ("pcd", "wpcd", "jpcd", "resampled", "tempered chains", "spins", "adam")
 
 
 def run(folder, part):
     path = folder / f"{part}.npz"
-    subprocess.run([sys.executable, "-m", "tests.tf_wcd.two_replicas", path, part], check=True, env=dict(os.environ))
+    subprocess.run([sys.executable, "-m", "tests.support.two_replicas", path, part], check=True, env=dict(os.environ))
     return dict(np.load(path))
 
 

@@ -8,13 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from tests.kills import finish, kill_when, start
-from tests.tf_wcd import interrupted_run
-from tests.tf_wcd.interrupted_run import CASES, EPOCHS, FIRST_LAYER
+from tests.support import interrupted_run
+from tests.support.interrupted_run import CASES, EPOCHS, FIRST_LAYER
+from tests.support.kills import finish, kill_when, start
 
 
 def run(folder, cases):
-    return start([sys.executable, "-m", "tests.tf_wcd.interrupted_run", str(folder), *cases], dict(os.environ))
+    return start([sys.executable, "-m", "tests.support.interrupted_run", str(folder), *cases], dict(os.environ))
 
 
 def kill(folder, cases, moments):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 
 pytestmark = pytest.mark.xla
 

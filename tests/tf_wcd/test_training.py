@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.training import sharing
 from tf_wcd.training.inputs.arrays import index_blocks
 from tf_wcd.training.inputs.datasets import stacked_dataset

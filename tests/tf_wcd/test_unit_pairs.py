@@ -6,7 +6,7 @@ import tensorflow as tf
 from scipy.special import logsumexp
 
 import tf_wcd
-from tests import quadrature as quad
+from tests.support import quadrature as quad
 from tf_wcd.negative_phases import Batch, Points
 from tf_wcd.normaliser import coupling
 from tf_wcd.training.gradient import phase_difference

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
-from tests.tf_wcd import dbn_enumeration as de
+from tests.support import brute_force as bf
+from tests.support import dbn_enumeration as de
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling.passes import pass_up
 from tf_wcd.training.step import gradient_of

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.kills import finish, kill_when, start
-from tests.mnist import ROOT, with_mnist
+from tests.support.kills import finish, kill_when, start
+from tests.support.mnist import ROOT, with_mnist
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests.mnist import ROOT
+from tests.support.mnist import ROOT
 from trainers.report import figures
 from trainers.report.write import write_report
 from trainers.settings import paper

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tf_wcd
-from tests.kills import finish, kill_when, start
-from tests.mnist import ROOT, with_mnist
-from tests.ports import free_ports
+from tests.support.kills import finish, kill_when, start
+from tests.support.mnist import ROOT, with_mnist
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

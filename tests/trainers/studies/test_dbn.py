@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from tests.mnist import ROOT, with_mnist
+from tests.support.mnist import ROOT, with_mnist
 from trainers.settings.dbn import PARTS
 from trainers.settings.runs import DBNRun
 from trainers.store.records import Records

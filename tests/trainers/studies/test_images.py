@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from tests.mnist import ROOT
+from tests.support.mnist import ROOT
 from trainers.runs.image_sets import Images
 from trainers.settings.image_protocol import Evaluation, ImageProtocol, ImageSet
 from trainers.settings.protocol import PAPER

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tests.kills import finish, start
-from tests.ports import free_ports
+from tests.support.kills import finish, start
+from tests.support.ports import free_ports
 from trainers.runs.small_problems import Training, train_all
 from trainers.settings.runs import SmallRun
 from trainers.store.records import Records

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mnist import ROOT
+from tests.support.mnist import ROOT
 from trainers.settings import paper
 from trainers.settings.protocol import PAPER, SHORT
 from trainers.settings.runs import SmallRun

@@ -1,6 +1,6 @@
 """Trainings that may be killed at any moment; started again, they go on.
 
-python -m tests.tf_wcd.interrupted_run FOLDER CASE...
+python -m tests.support.interrupted_run FOLDER CASE...
 
 Each case has a folder of its own: a file for each epoch with its logs, and `end.npz` with every variable at the end.
 """

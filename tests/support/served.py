@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from tests.brute_force import make_rbm, random_parameters
+from tests.support.brute_force import make_rbm, random_parameters
 from tf_wcd import units
 from tf_wcd.export import export_machines
 

@@ -44,8 +44,8 @@ def attempt(title: str, constraints: list[str], folder: Path) -> bool:
     if subprocess.run(install, cwd=folder, env=environment).returncode:
         print(f"  {title}: pip finds no set of versions", flush=True)
         return False
-    # -P: the folder of the script, which has tests of the packages' names, is not on the path.
-    smoke = [python, "-P", ROOT / "tests" / "bounds_smoke.py", *requirements()]
+    # -P: nothing but what is installed is on the path.
+    smoke = [python, "-P", ROOT / "tools" / "bounds_smoke.py", *requirements()]
     return subprocess.run(smoke, cwd=folder, env=environment).returncode == 0
 
 

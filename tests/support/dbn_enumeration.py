@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 
 
 def make_dbn(sizes, unit="bernoulli", labels=0, seed=0, scale=0.7, **kwargs) -> tf_wcd.DBN:

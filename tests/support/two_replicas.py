@@ -1,6 +1,6 @@
 """Trains the same models on one device and on two virtual ones; a process of its own, as devices are set up once.
 
-python -m tests.tf_wcd.two_replicas RESULTS.npz main|more
+python -m tests.support.two_replicas RESULTS.npz main|more
 """
 
 import itertools
