@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
+
+from serving import c_strings
 
 OK, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 0, 8, 12, 13
 
@@ -211,6 +214,9 @@ class SavedModelSession:
                 status.check()
             return [_array_of(made(tensor, "an answer")) for tensor in results]
         finally:
+            for tensor in tensors:
+                if tensor and library.TF_TensorType(tensor) == tf.string.as_datatype_enum:
+                    c_strings.free_strings(library.TF_TensorData(tensor), math.prod(_shape_of(tensor)))
             for tensor in (*tensors, *results):
                 if tensor:
                     library.TF_DeleteTensor(tensor)
@@ -241,19 +247,32 @@ def _new_tensor(array: np.ndarray) -> int:
     library = _library()
     dtype = tf.as_dtype(array.dtype)
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    allocated = library.TF_AllocateTensor(dtype.as_datatype_enum, shape, array.ndim, array.nbytes)
-    tensor = made(allocated, f"a tensor of {array.nbytes} bytes")
-    if array.nbytes:
+    size = c_strings.SIZE * array.size if dtype == tf.string else array.nbytes
+    allocated = library.TF_AllocateTensor(dtype.as_datatype_enum, shape, array.ndim, size)
+    tensor = made(allocated, f"a tensor of {size} bytes")
+    if array.nbytes and dtype == tf.string:
+        c_strings.write_strings(made(library.TF_TensorData(tensor), "a tensor's data"), array)
+    elif array.nbytes:
         ctypes.memmove(made(library.TF_TensorData(tensor), "a tensor's data"), array.ctypes.data, array.nbytes)
     return tensor
 
 
+def _shape_of(tensor: int) -> list[int]:
+    library = _library()
+    return [library.TF_Dim(tensor, i) for i in range(library.TF_NumDims(tensor))]
+
+
 def _array_of(tensor: int) -> np.ndarray:
-    """A copy of a tensor of numbers."""
+    """A copy of a tensor of numbers, or of texts as byte strings."""
     library = _library()
     dtype = tf.as_dtype(library.TF_TensorType(tensor))
-    shape = [library.TF_Dim(tensor, i) for i in range(library.TF_NumDims(tensor))]
-    if dtype == tf.string or dtype.as_numpy_dtype is object:
+    shape = _shape_of(tensor)
+    if dtype == tf.string:
+        texts = np.empty(math.prod(shape), object)
+        if texts.size:
+            texts[:] = c_strings.read_strings(made(library.TF_TensorData(tensor), "a tensor's data"), texts.size)
+        return texts.reshape(shape)
+    if dtype.as_numpy_dtype is object:
         raise SessionError(UNIMPLEMENTED, f"Tensors of the type {dtype.name} are not supported")
     array = np.empty(shape, dtype.as_numpy_dtype)
     if array.nbytes:

@@ -68,7 +68,11 @@ def _messages() -> dict[str, Any]:
 def _parsed(path: str | Path, message: Any) -> Any:
     try:
         return text_format.Parse(Path(path).read_text(), message)
-    except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
+    except text_format.ParseError as error:
+        # As TF-Serving says it, whose messages these are.
+        name = f"tensorflow.serving.{type(message).__name__}"
+        raise ValueError(f"{path} cannot be read: Error parsing text-format {name}: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 

@@ -11,7 +11,6 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
-    inference_pb2,
     model_management_pb2,
     model_pb2,
     predict_pb2,
@@ -20,13 +19,11 @@ from tensorflow_serving.apis import (
 from serving.admission import Admission, ByteBudget, Limits
 from serving.batching import Batcher
 from serving.errors import ServingError, deadline_exceeded, exhausted, invalid
+from serving.inference import DEFAULT_SIGNATURE, METHODS, Inference, model_spec
 from serving.inputs import read_inputs
 from serving.manager import ModelManager
 from serving.servable import Servable
 from serving.tensors import to_proto
-
-DEFAULT_SIGNATURE = "serving_default"
-METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress")}
 
 
 class ServerCore:
@@ -51,6 +48,7 @@ class ServerCore:
         limits: Limits | None = None,
     ) -> None:
         self.manager, self._admission, self._batcher = manager, admission, batcher
+        self.inference = Inference(manager, self._run)
         self.limits = limits or Limits()
         self.bytes_in_flight = ByteBudget(self.limits.max_bytes_in_flight)
 
@@ -159,40 +157,6 @@ class ServerCore:
             response.status.error_code = error.code.value[0]
             response.status.error_message = error.message
         return response
-
-    def infer(self, spec: model_pb2.ModelSpec, given: bool, method: str) -> ServingError:
-        """The error for a request to classify or regress, which no signature of an exported model does."""
-        if not given:
-            return invalid("Missing ModelSpec")
-        with self.manager.lease(spec) as servable:
-            name = spec.signature_name or DEFAULT_SIGNATURE
-            signature = servable.signatures.get(name)
-        if signature is None:
-            return invalid(f"No signature was found with the name: {name}")
-        kind = {"classify": "classification", "regress": "regression"}[method]
-        if signature.method_name != METHODS[method]:
-            return invalid(
-                f"Expected {kind} signature method_name to be {METHODS[method]}. Was: {signature.method_name}"
-            )
-        return ServingError(grpc.StatusCode.UNIMPLEMENTED, f"This server runs no {kind} signatures")
-
-    def multi_inference(self, request: inference_pb2.MultiInferenceRequest) -> ServingError:
-        if not request.tasks:
-            return invalid("Inference request must have at least one task")
-        by_name = {METHODS[method]: method for method in ("classify", "regress")}
-        for task in request.tasks:
-            if task.method_name not in by_name:
-                text = f"Unsupported signature method_name: {task.method_name}"
-                return ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
-        first = request.tasks[0]
-        return self.infer(first.model_spec, first.HasField("model_spec"), by_name[first.method_name])
-
-
-def model_spec(servable: Servable, signature: str = "") -> model_pb2.ModelSpec:
-    """The name and version of the model that answered."""
-    spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature)
-    spec.version.value = servable.version
-    return spec
 
 
 def _outputs(signature: meta_graph_pb2.SignatureDef, chosen: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ def deadline_of(context: grpc.ServicerContext) -> float | None:
 
 
 class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predict and GetModelMetadata. The other methods answer with an error that says why."""
+    """TF-Serving's methods that ask models."""
 
     def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - gRPC's name
         deadline = deadline_of(context)
@@ -61,22 +61,20 @@ class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServic
         return self.answer(context, "GetModelMetadata", request.model_spec.name, work)
 
     def Classify(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        return self._refuse(context, "Classify", request, "classify")
+        deadline = deadline_of(context)
+        work = lambda: self.core.inference.classify(request, deadline)  # noqa: E731
+        return self.answer(context, "Classify", request.model_spec.name, work)
 
     def Regress(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        return self._refuse(context, "Regress", request, "regress")
+        deadline = deadline_of(context)
+        work = lambda: self.core.inference.regress(request, deadline)  # noqa: E731
+        return self.answer(context, "Regress", request.model_spec.name, work)
 
     def MultiInference(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        def work() -> Any:
-            raise self.core.multi_inference(request)
-
-        return self.answer(context, "MultiInference", "", work)
-
-    def _refuse(self, context: grpc.ServicerContext, api: str, request: Any, method: str) -> Any:
-        def work() -> Any:
-            raise self.core.infer(request.model_spec, request.HasField("model_spec"), method)
-
-        return self.answer(context, api, request.model_spec.name, work)
+        deadline = deadline_of(context)
+        name = request.tasks[0].model_spec.name if request.tasks else ""
+        work = lambda: self.core.inference.multi_inference(request, deadline)  # noqa: E731
+        return self.answer(context, "MultiInference", name, work)
 
 
 class ModelService(_Answering, model_service_pb2_grpc.ModelServiceServicer):

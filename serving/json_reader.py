@@ -7,9 +7,10 @@ are read.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,7 @@ class Reader:
     ) -> None:
         self._body, self._at, self._depth = body, 0, 0
         self._members, self._check, self._checked = members or {}, check, 0
+        self._lists = False
 
     def document(self) -> Any:
         """The document: Python's values, with arrays of numbers as arrays.
@@ -177,6 +179,15 @@ class Reader:
                 self._expect(b",")
         self._depth -= 1
 
+    @contextlib.contextmanager
+    def lists(self) -> Iterator[None]:
+        """In the block, arrays of texts and objects are lists, and not `Unusable`."""
+        self._lists = True
+        try:
+            yield
+        finally:
+            self._lists = False
+
     def lists_objects(self) -> bool:
         """Whether an array comes next whose first element is an object."""
         if self.peek() != b"[":
@@ -213,21 +224,28 @@ class Reader:
         self._depth -= 1
         return result
 
-    def _array(self) -> np.ndarray | Unusable:
-        column = Column()
+    def _array(self) -> np.ndarray | Unusable | list[Any]:
+        column, others = Column(), list[Any]()
         self._open(b"[")
         if not self._closes(b"]"):
             while True:
                 block = self._numbers()
-                if block is None:
-                    column.append(self.value())
-                else:
+                if block is not None:
                     column.extend(block)
+                else:
+                    value = self.value()
+                    if self._lists and isinstance(value, str | dict):
+                        others.append(value)
+                    else:
+                        column.append(value)
                 if self._closes(b"]"):
                     break
                 self._expect(b",")
         self._depth -= 1
-        return column.array()
+        numbers = column.array()
+        if not others:
+            return numbers
+        return others if isinstance(numbers, np.ndarray) and not numbers.size else Unusable(ragged=False)
 
     def _numbers(self) -> np.ndarray | None:
         """The numbers that come next, as many as there are in one step. Stops before a comma or a bracket."""

@@ -16,7 +16,7 @@ import grpc
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2, predict_pb2
 
-from serving import json_tensors
+from serving import json_examples, json_tensors
 from serving.core import ServerCore
 from serving.errors import ServingError, deadline_exceeded, invalid
 from serving.http_exchange import SMALL_BODY, Answer, Request, RestLimits, error_answer
@@ -123,22 +123,33 @@ class RestServer:
     def _predict(self, spec: model_pb2.ModelSpec, method: str, request: Request) -> Iterable[bytes]:
         deadline = time.monotonic() + self.limits.timeout
         with self.core.bytes_in_flight.hold(len(request.body)):
-            inputs, by_rows = self._parsed(spec, method, request, deadline)
+            if method != "predict":
+                return [self._inferred(spec, method, request, deadline)]
+            inputs, by_rows = self._parsed(spec, request, deadline)
             response = self.core.predict(inputs, deadline)
         return json_tensors.from_response(response, by_rows)
 
     def _parsed(
-        self, spec: model_pb2.ModelSpec, method: str, request: Request, deadline: float
+        self, spec: model_pb2.ModelSpec, request: Request, deadline: float
     ) -> tuple[predict_pb2.PredictRequest, bool]:
         """The request as a message, and whether it listed rows."""
         with self._turn_to_parse(request, deadline):
             document = json_tensors.parse_object(request.body, lambda: _check(request, deadline))
             request.body = b""
             spec.signature_name = document.get("signature_name", "")
-            if method != "predict":
-                raise self.core.infer(spec, True, method)
             inputs, by_rows = json_tensors.to_inputs(document, self.core.input_types(spec))
             return json_tensors.to_request(spec, inputs), by_rows
+
+    def _inferred(self, spec: model_pb2.ModelSpec, method: str, request: Request, deadline: float) -> bytes:
+        """The answer to a request with examples."""
+        with self._turn_to_parse(request, deadline):
+            check = lambda: _check(request, deadline)  # noqa: E731
+            document = json_tensors.parse_object(request.body, check, json_examples.members())
+            spec.signature_name = document.get("signature_name", "")
+            message = json_examples.to_request(document, spec, method)
+        if method == "classify":
+            return json_examples.from_classes(self.core.inference.classify(message, deadline))
+        return json_examples.from_values(self.core.inference.regress(message, deadline))
 
     @contextlib.contextmanager
     def _turn_to_parse(self, request: Request, deadline: float) -> Iterator[None]:

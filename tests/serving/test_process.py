@@ -133,7 +133,9 @@ def test_errors_at_the_start(base, tmp_path, capsys, monkeypatch):
 
     assert "Exactly one of" in fails("--port=-1")
     (tmp_path / "bad.config").write_text("nonsense {")
-    assert "bad.config cannot be read" in fails(f"--model_config_file={tmp_path}/bad.config")
+    message = fails(f"--model_config_file={tmp_path}/bad.config")
+    assert "bad.config cannot be read" in message
+    assert "Error parsing text-format tensorflow.serving.ModelServerConfig" in message
     model = 'config { name: "a" base_path: "/a" }'
     for models, text in (
         (2 * model, "wcd serve: Illegal to list a model more than once: ['a']"),

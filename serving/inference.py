@@ -1,0 +1,184 @@
+"""Classify, Regress and MultiInference: `tf.Example`s in, classes and numbers out, as TF-Serving has them.
+
+They are for models that have signatures with these methods; models of this library have other ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import grpc
+import numpy as np
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    inference_pb2,
+    input_pb2,
+    model_pb2,
+    regression_pb2,
+)
+
+from serving.errors import ServingError, invalid
+from serving.manager import ModelManager
+from serving.servable import Servable
+
+DEFAULT_SIGNATURE = "serving_default"
+METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress")}
+KINDS = {"classify": "classification", "regress": "regression"}
+# Runs a graph: the model, its inputs (made when there is room for them), the tensors to fetch, the deadline.
+Run = Callable[[Servable, Callable[[], Mapping[str, np.ndarray]], Sequence[str], float | None], list[np.ndarray]]
+
+
+class Inference:
+    """The three methods.
+
+    Args:
+        manager: the models.
+        run: runs a graph.
+    """
+
+    def __init__(self, manager: ModelManager, run: Run) -> None:
+        self._manager, self._run = manager, run
+
+    def classify(
+        self, request: classification_pb2.ClassificationRequest, deadline: float | None = None
+    ) -> classification_pb2.ClassificationResponse:
+        (answer,) = self._answers([("classify", _spec_of(request))], request.input, deadline)
+        return classification_pb2.ClassificationResponse(
+            model_spec=answer.model_spec, result=answer.classification_result
+        )
+
+    def regress(
+        self, request: regression_pb2.RegressionRequest, deadline: float | None = None
+    ) -> regression_pb2.RegressionResponse:
+        (answer,) = self._answers([("regress", _spec_of(request))], request.input, deadline)
+        return regression_pb2.RegressionResponse(model_spec=answer.model_spec, result=answer.regression_result)
+
+    def multi_inference(
+        self, request: inference_pb2.MultiInferenceRequest, deadline: float | None = None
+    ) -> inference_pb2.MultiInferenceResponse:
+        """Several signatures of one model, on the same examples."""
+        if not request.tasks:
+            raise invalid("Inference request must have at least one task")
+        by_name = {METHODS[method]: method for method in KINDS}
+        for task in request.tasks:
+            if task.method_name not in by_name:
+                text = f"Unsupported signature method_name: {task.method_name}"
+                raise ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
+        tasks = [(by_name[task.method_name], _spec_of(task)) for task in request.tasks]
+        if len({spec.name for _, spec in tasks}) > 1:
+            raise invalid("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+        names = [spec.signature_name or DEFAULT_SIGNATURE for _, spec in tasks]
+        for name in names:
+            if names.count(name) > 1:
+                raise invalid(f"Duplicate evaluation of signature: {name}")
+        return inference_pb2.MultiInferenceResponse(results=self._answers(tasks, request.input, deadline))
+
+    def _answers(
+        self, tasks: Sequence[tuple[str, model_pb2.ModelSpec]], given: input_pb2.Input, deadline: float | None
+    ) -> list[inference_pb2.InferenceResult]:
+        with self._manager.lease(tasks[0][1]) as servable:
+            signatures = [_signature(servable, spec, method) for method, spec in tasks]
+            # Exports of TensorFlow 2 have an input for each signature: all of them get the examples.
+            inputs = {signature.inputs["inputs"].name for signature in signatures}
+            examples = _serialised(given)
+            fetches = sorted({info.name for signature in signatures for info in signature.outputs.values()})
+            arrays = self._run(servable, lambda: dict.fromkeys(inputs, examples), fetches, deadline)
+        by_name = dict(zip(fetches, arrays, strict=True))
+        results = []
+        for (method, spec), signature in zip(tasks, signatures, strict=True):
+            outputs = {alias: by_name[info.name] for alias, info in signature.outputs.items()}
+            result = inference_pb2.InferenceResult(model_spec=model_spec(servable, spec.signature_name))
+            if method == "classify":
+                result.classification_result.CopyFrom(_classes(outputs, len(examples)))
+            else:
+                result.regression_result.CopyFrom(_values(outputs["outputs"], len(examples)))
+            results.append(result)
+        return results
+
+
+def model_spec(servable: Servable, signature: str = "") -> model_pb2.ModelSpec:
+    """The name and version of the model that answered."""
+    spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature)
+    spec.version.value = servable.version
+    return spec
+
+
+def _spec_of(message: Any) -> model_pb2.ModelSpec:
+    if not message.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    return message.model_spec
+
+
+def _signature(servable: Servable, spec: model_pb2.ModelSpec, method: str) -> meta_graph_pb2.SignatureDef:
+    """The signature that a request asks for, if it has the method."""
+    name = spec.signature_name or DEFAULT_SIGNATURE
+    signature = servable.signatures.get(name)
+    kind = KINDS[method]
+    if signature is None:
+        raise invalid(f"No signature was found with the name: {name}")
+    if signature.method_name != METHODS[method]:
+        raise invalid(f"Expected {kind} signature method_name to be {METHODS[method]}. Was: {signature.method_name}")
+    if len(signature.inputs) != 1:
+        raise invalid("Expected one input Tensor.")
+    failed = grpc.StatusCode.FAILED_PRECONDITION
+    if "inputs" not in signature.inputs:
+        raise ServingError(failed, f"No {kind} inputs found in the signature {name}")
+    wanted = {"classes", "scores"} if method == "classify" else {"outputs"}
+    if not signature.outputs or not set(signature.outputs) <= wanted:
+        found = ", ".join(sorted(signature.outputs))
+        raise ServingError(failed, f"Expected {kind} signature outputs among {sorted(wanted)}. Found: {found}")
+    return signature
+
+
+def _serialised(given: input_pb2.Input) -> np.ndarray:
+    """The examples as byte strings; what they share, the context, is merged by writing it before each."""
+    if given.WhichOneof("kind") == "example_list_with_context":
+        context = given.example_list_with_context.context.SerializeToString()
+        examples = given.example_list_with_context.examples
+    else:
+        context, examples = b"", given.example_list.examples
+    if not examples:
+        raise invalid("Input is empty")
+    array = np.empty(len(examples), object)
+    array[:] = [context + example.SerializeToString() for example in examples]
+    return array
+
+
+def _classes(outputs: Mapping[str, np.ndarray], rows: int) -> classification_pb2.ClassificationResult:
+    for name, array in outputs.items():
+        if array.ndim != 2:
+            raise invalid(f"Expected Tensor shape: [batch_size num_classes] but got {list(array.shape)}")
+        if array.dtype != (object if name == "classes" else np.float32):
+            raise invalid(f"Expected {name} Tensor of {'DT_STRING' if name == 'classes' else 'DT_FLOAT'}.")
+        if len(array) != rows:
+            raise invalid(f"Expected {name} output batch size of {rows}. Got: {len(array)}")
+    widths = {array.shape[1] for array in outputs.values()}
+    if len(widths) > 1:
+        raise invalid(f"Tensors class and score should match in dim_size(1). Got {sorted(widths)}")
+    labels, scores = outputs.get("classes"), outputs.get("scores")
+    result = classification_pb2.ClassificationResult()
+    for row in range(rows):
+        classifications = result.classifications.add()
+        for column in range(widths.copy().pop()):
+            entry = classifications.classes.add()
+            if labels is not None:
+                entry.label = labels[row, column].decode("utf-8", "replace")
+            if scores is not None:
+                entry.score = scores[row, column]
+    return result
+
+
+def _values(array: np.ndarray, rows: int) -> regression_pb2.RegressionResult:
+    if array.ndim not in (1, 2) or array.shape[1:] not in ((), (1,)):
+        text = "Expected output Tensor shape to be either [batch_size] or [batch_size, 1]"
+        raise invalid(f"{text} but got {list(array.shape)}")
+    if len(array) != rows:
+        raise invalid(f"Input batch size did not match output batch size: {rows} vs {len(array)}")
+    if array.dtype != np.float32:
+        raise invalid("Expected output Tensor of DT_FLOAT.")
+    result = regression_pb2.RegressionResult()
+    for value in array.ravel().tolist():
+        result.regressions.add(value=value)
+    return result

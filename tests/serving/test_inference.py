@@ -1,0 +1,167 @@
+"""Classify, Regress and MultiInference, over gRPC and REST, for models of TensorFlow 1 and 2."""
+
+import base64
+
+import grpc
+import pytest
+from tensorflow_serving.apis import classification_pb2, inference_pb2, regression_pb2
+
+from tests.serving.conftest import running
+from tests.serving.half_plus_two import METHODS, export_tf1, export_tf2
+
+
+@pytest.fixture(scope="module", params=["tf1", "tf2"])
+def served(request, tmp_path_factory):
+    base = tmp_path_factory.mktemp(request.param)
+    (export_tf1 if request.param == "tf1" else export_tf2)(base / "00000123")
+    with running(base, model_name="default") as connection:
+        connection.kind = request.param
+        yield connection
+
+
+def filled(message, signature, *values, name="default"):
+    message.model_spec.name, message.model_spec.signature_name = name, signature
+    for value in values:
+        message.input.example_list.examples.add().features.feature["x"].float_list.value.append(value)
+    return message
+
+
+def multi(*names, values=(2.0,)):
+    request = inference_pb2.MultiInferenceRequest()
+    for name in names:
+        task = request.tasks.add(method_name=METHODS[name])
+        task.model_spec.name, task.model_spec.signature_name = "default", name
+    for value in values:
+        request.input.example_list.examples.add().features.feature["x"].float_list.value.append(value)
+    return request
+
+
+def test_classify(served):
+    request = filled(classification_pb2.ClassificationRequest(), "classify_x_to_y", 2.0, 4.0)
+    response = served.prediction.Classify(request, timeout=20)
+    assert [[entry.score for entry in row.classes] for row in response.result.classifications] == [[3.0], [4.0]]
+    spec = response.model_spec
+    assert (spec.name, spec.signature_name, spec.version.value) == ("default", "classify_x_to_y", 123)
+
+
+def test_regress(served):
+    request = filled(regression_pb2.RegressionRequest(), "regress_x_to_y", 2.0, 4.0)
+    response = served.prediction.Regress(request, timeout=20)
+    assert [entry.value for entry in response.result.regressions] == [3.0, 4.0]
+    spec = response.model_spec
+    assert (spec.name, spec.signature_name, spec.version.value) == ("default", "regress_x_to_y", 123)
+
+
+def test_multi_inference(served):
+    response = served.prediction.MultiInference(multi("regress_x_to_y", "classify_x_to_y"), timeout=20)
+    first, second = response.results
+    assert first.regression_result.regressions[0].value == 3.0
+    assert second.classification_result.classifications[0].classes[0].score == 3.0
+    assert [result.model_spec.signature_name for result in response.results] == ["regress_x_to_y", "classify_x_to_y"]
+    assert {result.model_spec.version.value for result in response.results} == {123}
+
+
+def test_shared_context(served):
+    request = regression_pb2.RegressionRequest()
+    request.model_spec.name, request.model_spec.signature_name = "default", "regress_x_to_y"
+    given = request.input.example_list_with_context
+    given.context.features.feature["x"].float_list.value.append(8.0)
+    given.examples.add()
+    given.examples.add().features.feature["x"].float_list.value.append(2.0)
+    response = served.prediction.Regress(request, timeout=20)
+    assert [entry.value for entry in response.result.regressions] == [6.0, 3.0]
+
+
+def test_rest(served):
+    ask = lambda method, **body: served.http("POST", f"/v1/models/default:{method}", body)  # noqa: E731
+    examples = [{"x": 2.0}, {"x": [4.5]}]
+    body = {"signature_name": "classify_x_to_y", "examples": examples}
+    assert ask("classify", **body) == (200, {"results": [[["", 3.0]], [["", 4.25]]]})
+    body["signature_name"] = "regress_x_to_y"
+    assert ask("regress", **body) == (200, {"results": [3.0, 4.25]})
+    assert ask("regress", **{**body, "context": {"x": 8.0}, "examples": [{}]}) == (200, {"results": [6.0]})
+    if served.kind == "tf1":
+        assert ask("classify", signature_name="with_labels", examples=[{"x": 2.0}]) == (
+            200, {"results": [[["small2", 3.0], ["large2", -3.0]]]}
+        )  # fmt: skip
+
+
+def test_metadata_over_rest(served):
+    """The signatures themselves, without the message's type."""
+    status, answer = served.http("GET", "/v1/models/default/metadata")
+    assert status == 200
+    assert answer["model_spec"] == {"name": "default", "signature_name": "", "version": "123"}
+    assert set(answer["metadata"]) == {"signature_def"}
+    assert set(answer["metadata"]["signature_def"]) == {"signature_def"}
+    signature = answer["metadata"]["signature_def"]["signature_def"]["regress_x_to_y"]
+    assert signature["method_name"] == "tensorflow/serving/regress"
+    assert signature["inputs"]["inputs"]["dtype"] == "DT_STRING"
+    assert signature["inputs"]["inputs"]["tensor_shape"] == {
+        "dim": [{"size": "-1", "name": ""}], "unknown_rank": False,
+    }  # fmt: skip
+    assert signature["outputs"]["outputs"]["dtype"] == "DT_FLOAT"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({}, "'examples' is expected and was not found"),
+        ({"examples": []}, "'examples' value is an empty array"),
+        ({"examples": {}}, "to be an list/array"),
+        ({"examples": [1]}, "Example must be JSON object but got JSON Number"),
+        ({"examples": [{"x": None}]}, "unexpected JSON type: Null"),
+        ({"examples": [{"x": [[1.0]]}]}, "unexpected JSON type: Array"),
+        ({"examples": [{"x": [1.0, "a"]}]}, "Unexpected element type in feature: x"),
+        ({"examples": [{"x": {"b64": "?"}}]}, "cannot be decoded"),
+        ({"examples": [{"x": 2**63}]}, "Only int64"),
+        ({"examples": [{}]}, "x"),
+        ({"examples": [{"x": 1}]}, "Data types don't match"),
+    ],
+)
+def test_examples_that_are_refused(served, body, text):
+    status, answer = served.http("POST", "/v1/models/default:regress", {"signature_name": "regress_x_to_y", **body})
+    assert status == 400, answer
+    assert text in answer["error"]
+
+
+def test_texts_in_examples():
+    from serving import json_examples, json_tensors
+
+    packed = {"b64": base64.b64encode(b"\xff\0").decode()}
+    body = json_tensors.json.dumps({"examples": [{"a": ["é", packed], "b": "z", "c": [], "d": True, "e": [1, 2]}]})
+    document = json_tensors.parse_object(body.encode(), members=json_examples.members())
+    features = document["examples"][0].features.feature
+    assert list(features["a"].bytes_list.value) == ["é".encode(), b"\xff\0"]
+    assert list(features["b"].bytes_list.value) == [b"z"]
+    assert list(features["d"].int64_list.value) == [1]
+    assert list(features["e"].int64_list.value) == [1, 2]
+
+
+def test_errors(served):
+    def refused(call, request, code, text):
+        with pytest.raises(grpc.RpcError) as error:
+            call(request, timeout=20)
+        assert error.value.code() == code, error.value.details()
+        assert text in error.value.details()
+
+    invalid, stubs = grpc.StatusCode.INVALID_ARGUMENT, served.prediction
+    classify = lambda *args: filled(classification_pb2.ClassificationRequest(), *args)  # noqa: E731
+    refused(stubs.Classify, classify("regress_x_to_y", 2.0), invalid, "Was: tensorflow/serving/regress")
+    refused(stubs.Classify, classify("nothing", 2.0), invalid, "No signature was found with the name: nothing")
+    refused(stubs.Classify, classify("classify_x_to_y"), invalid, "Input is empty")
+    refused(stubs.MultiInference, multi(), invalid, "at least one task")
+    refused(stubs.MultiInference, multi("regress_x_to_y", "regress_x_to_y"), invalid, "Duplicate evaluation")
+    other = multi("regress_x_to_y", "classify_x_to_y")
+    other.tasks[1].model_spec.name = "x"
+    refused(stubs.MultiInference, other, invalid, "same model name")
+    other.tasks[1].method_name = "x"
+    refused(stubs.MultiInference, other, grpc.StatusCode.UNIMPLEMENTED, "Unsupported signature method_name: x")
+
+
+def test_batches(tmp_path):
+    export_tf1(tmp_path / "1")
+    with running(tmp_path, model_name="default", enable_batching=True) as connection:
+        request = filled(regression_pb2.RegressionRequest(), "regress_x_to_y", *range(5))
+        futures = [connection.prediction.Regress.future(request, timeout=20) for _ in range(6)]
+        for future in futures:
+            assert [entry.value for entry in future.result().result.regressions] == [2.0, 2.5, 3.0, 3.5, 4.0]
