@@ -10,6 +10,7 @@ from absl import flags
 from trainers.commands.command import FLAGS, Command, Outcome, list_flag
 from trainers.commands.training_flags import checkpoint_flag
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.protocol import PAPER, PROTOCOLS, SHORT
 from trainers.store.sharing import Searcher
 from trainers.studies import reproduce
@@ -25,7 +26,7 @@ def define_flags() -> None:
     list_flag("stage", stages, stages, f"What to do, in this order. {texts}.")
     flags.DEFINE_string("out", RESULTS, "Folder of the records; what is finished there is not run again.")
     list_flag("problems", paper.PROBLEMS, paper.PROBLEMS, "Small problems to work on.")
-    list_flag("methods", tuple(paper.METHODS), tuple(paper.METHODS), "Columns of the table to work on.")
+    list_flag("methods", tuple(COLUMNS), tuple(COLUMNS), "Columns of the table to work on.")
     flags.DEFINE_enum(
         "protocol",
         PAPER.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from trainers.report.cells import nats, reaches, result_of
 from trainers.report.weights_sections import recipe_results
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.protocol import GeneralisationProtocol
 from trainers.settings.weights_protocol import WeightsProtocol
 from trainers.studies.best import records_of as best_records
@@ -117,7 +119,7 @@ def settings_section(folder: Path) -> list[str]:
         "seeds | seconds a run | lowest KL | highest KL |",
         "|---" * 15 + "|",
     ]
-    for problem, name in paper.TABLE:
+    for problem, name in itertools.product(paper.PROBLEMS, COLUMNS):
         for parameters in ("paper", "own"):
             result = result_of(folder, problem, name, parameters)
             if result is None:
@@ -142,7 +144,7 @@ def best_section(folder: Path, protocol: WeightsProtocol) -> list[str]:
     ]
     lower = np.zeros(2, int)
     for problem in paper.PROBLEMS:
-        names = {(name, own): f"{name}, {own} parameters" for name in paper.METHODS for own in ("paper", "own")}
+        names = {(name, own): f"{name}, {own} parameters" for name in COLUMNS for own in ("paper", "own")}
         results = [(result_of(folder, problem, *cell), title) for cell, title in names.items()]
         results += [
             (result.minimum, f"{result.recipe.method}, the recipe")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tf_wcd.files import write_atomically
+from trainers.report.column_sections import columns_section
 from trainers.report.figures import write_figures
 from trainers.report.image_sections import long_runs_section, variants_section
 from trainers.report.record_section import records_section
@@ -24,6 +25,7 @@ def write_report(folder: Path, protocol: Protocol = PAPER) -> Path:
         "(standard deviation in brackets) of the minimum along a run, *theirs* the same in the paper. All units are "
         "spins (+1, -1).\n",
         *table_section(small),
+        *columns_section(small),
         *settings_section(small),
         *weights_section(small, protocol.weights),
         *best_section(small, protocol.weights),

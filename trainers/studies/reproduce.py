@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.protocol import PROTOCOLS
 from trainers.studies.work import Work
 
@@ -112,7 +113,7 @@ def run(stages: Sequence[str], work: Work, jobs: int = 1, start: Callable[[Seque
     """
     check_names("stage", stages, tuple(STAGES))
     check_names("problems", work.problems, paper.PROBLEMS)
-    check_names("methods", work.methods, tuple(paper.METHODS))
+    check_names("methods", work.methods, tuple(COLUMNS))
     if work.searcher.shared:
         if tuple(stages) != ("table",) or not work.tuner or work.minutes:
             raise ValueError(

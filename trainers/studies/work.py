@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.protocol import PAPER, Protocol
 from trainers.store.sharing import Searcher
 
@@ -33,7 +34,7 @@ class Work:
 
     folder: Path
     problems: tuple[str, ...] = paper.PROBLEMS
-    methods: tuple[str, ...] = tuple(paper.METHODS)
+    methods: tuple[str, ...] = tuple(COLUMNS)
     protocol: Protocol = PAPER
     full: bool = False
     tuner: bool = False

@@ -49,6 +49,7 @@ def test_report_counts_what_reaches_the_paper(tmp_path, value, unweighted, lower
     )
     assert f"- Cells that reach the bar, weighted: {expected} of 27" in text
     assert f"Lower in {lower} of 9" in text
+    assert "Weights that the paper does not have" not in text
     for problem in figures.PROBLEMS:
         assert f"![{problem}-k1](figures/{problem}-k1.png)" in text
         assert (tmp_path / "figures" / f"{problem}-k1.png").stat().st_size > 10_000
@@ -76,3 +77,18 @@ def test_the_records_of_the_repository_give_its_report(tmp_path):
     shutil.rmtree(folder / "figures")
     assert write_report(folder).read_text() == (results / "REPORT.md").read_text()
     assert {path.name for path in (folder / "figures").iterdir()} == drawn
+
+
+def test_columns_of_ours_are_counted_against_the_paper_and_against_other_weights(tmp_path):
+    fill(tmp_path / "small", 1.0)
+    for problem, name, kl in (("BS09", "BCD_1", 0.0005), ("BS09", "BCD_10", 0.003), ("P08", "JPCD", 9.0)):
+        settings = SmallRun(problem, name.split("_")[0].lower(), 1, 9, 0.01, 0.1, "linear", 0.9, 1000)
+        for seed in range(2):
+            found = {"min_kl": kl * (1 + 0.01 * seed), "seconds": 1.0, "curve": [[0, 1.0], [1000, kl]]}
+            record = {**settings.as_dict(), **found}
+            Records(tmp_path / "small" / "table" / f"{problem}-{name}-paper.jsonl").append(record)
+    text = write_report(tmp_path).read_text()
+    assert "| **0.0005** (3.5e-06) ✓<br>0.0011 (0.0001) | **0.0030** (2.1e-05)<br>0.0011 (0.0001) | not run" in text
+    assert "that reach the paper's weighted forms: 1 of 3 (not BS09 BCD_10, P08 JPCD)" in text
+    assert "BCD_k better than CD_k with the same parameters: 2 of 2" in text
+    assert "BCD_k better than WCD_k with the same parameters: 1 of 2 (not BS09 BCD_10 0.0030 against 0.0011)" in text

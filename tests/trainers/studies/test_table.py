@@ -49,3 +49,29 @@ def test_a_cell_of_the_table_from_beginning_to_end(tmp_path):
     assert contents(tmp_path) == before, "nothing is run again"
     other = Work(tmp_path, ("BS16",), ("CD_1",), protocol)
     assert table.run(other, deadline=0.0) == 1, "nothing new is begun after the deadline"
+
+
+def test_columns_of_ours_take_over_parameters_and_search_for_none(tmp_path):
+    names = ("BCD_10", "JPCD", "WCD_0")
+    cells = table.cells(("BS09",), names)
+    assert [(cell.method.name, cell.parameters, cell.owner.name) for cell in cells] == [
+        ("WCD_0", "paper", "CD_1"),
+        ("BCD_10", "paper", "CD_10"),
+        ("JPCD", "paper", "PCD"),
+    ]
+    work = Work(tmp_path, ("BS09",), names, SHORT, verbose=False)
+    settings = {"hidden": 9, "learning_rate": 0.01, "variance": 0.1, "schedule": "linear", "momentum": 0.9}
+    for cell in cells:
+        run = SmallRun("BS09", cell.owner.negative_phase, cell.owner.gibbs_steps, updates=400, **settings)
+        cell._replace(method=cell.owner).records(work.small).append(run.as_dict())
+    assert table.run(work) == 0
+    for cell in cells:
+        records = cell.records(work.small).read()
+        assert len(records) == cell.seeds(SHORT.table)
+        for record in records:
+            assert settings.items() <= record.items()
+            assert (record["negative_phase"], record["gibbs_steps"]) == (
+                cell.method.negative_phase,
+                cell.method.gibbs_steps,
+            )
+            assert np.isfinite(record["min_kl"])

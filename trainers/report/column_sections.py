@@ -1,0 +1,72 @@
+"""The section of the report on the columns that we add to the paper's table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainers.report.cells import CellResult, nats, reaches, result_of
+from trainers.report.small_sections import Count
+from trainers.settings import paper
+from trainers.settings.columns import BESIDE, COLUMNS, CONSISTENT, OURS
+
+
+def columns_section(folder: Path) -> list[str]:
+    """Ours beside the paper's, all with the parameters of an unweighted method; nothing where none has been run."""
+    results = {
+        (problem, name): found
+        for problem in paper.PROBLEMS
+        for name in OURS
+        if (found := result_of(folder, problem, name, "paper"))
+    }
+    if not results:
+        return []
+    lines = [
+        "## Weights that the paper does not have\n",
+        "Balanced weights (BCD), Jarzynski's (JPCD), and WCD with k = 0, with the parameters chosen for CD_1, CD_10 "
+        "and PCD: the paper's protocol for its weighted forms. In a cell: ours; below it the paper's figure for the "
+        "weighted form of the same chains. A tick: at most the paper's mean plus two standard deviations. WCD_0 "
+        "compares the examples with each other alone, which is right only where all states are listed (the last three "
+        "problems).\n",
+        "| | " + " | ".join(f"{name}<br>(theirs: {BESIDE[name]})" for name in OURS) + " |",
+        "|---" * (len(OURS) + 1) + "|",
+    ]
+    for problem in paper.PROBLEMS:
+        row = [_cell(results.get((problem, name)), problem, name) for name in OURS]
+        lines.append(f"| {problem} | {' | '.join(row)} |")
+    return [*lines, "", *_counts(folder, results), ""]
+
+
+def _cell(result: CellResult | None, problem: str, name: str) -> str:
+    if result is None:
+        return "not run"
+    mean, deviation = paper.TABLE[problem, BESIDE[name]]
+    tick = " ✓" if reaches(result, problem, name) else ""
+    return f"**{nats(result.mean)}** ({nats(result.deviation)}){tick}<br>{mean:.4f} ({deviation:.4f})"
+
+
+def _counts(folder: Path, results: dict[tuple[str, str], CellResult]) -> list[str]:
+    """How many cells reach the paper, and how many are better than those with other weights and the same parameters."""
+    bar, plain, weighted = Count(), Count(), Count()
+
+    def compare(count: Count, problem: str, name: str, ours: CellResult, other: str) -> None:
+        theirs = result_of(folder, problem, other, "paper")
+        if theirs is not None:
+            count.add(ours.mean < theirs.mean)
+            if ours.mean >= theirs.mean:
+                count.exceptions.append(f"{problem} {name} {nats(ours.mean)} against {nats(theirs.mean)}")
+
+    for (problem, name), ours in results.items():
+        if name not in CONSISTENT:
+            continue
+        met = reaches(ours, problem, name)
+        bar.add(met)
+        if not met:
+            bar.exceptions.append(f"{problem} {name}")
+        if name != "JPCD":
+            compare(plain, problem, name, ours, COLUMNS[name].parameters_of)
+            compare(weighted, problem, name, ours, BESIDE[name])
+    return [
+        f"- Cells of BCD_1, BCD_10 and JPCD that reach the paper's weighted forms: {bar}",
+        f"- BCD_k better than CD_k with the same parameters: {plain}",
+        f"- BCD_k better than WCD_k with the same parameters: {weighted}",
+    ]

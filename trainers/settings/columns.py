@@ -1,0 +1,31 @@
+"""The columns of the table: the paper's, and beside them weights that the paper does not have.
+
+All take over the parameters of an unweighted method, as the paper's weighted ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from trainers.settings import paper
+from trainers.settings.paper import Method
+
+# By name of ours, the column of the paper that it stands beside.
+BESIDE: Mapping[str, str] = MappingProxyType({"BCD_1": "WCD_1", "BCD_10": "WCD_10", "JPCD": "WPCD", "WCD_0": "WCD_1"})
+
+OURS: Mapping[str, Method] = MappingProxyType(
+    {
+        method.name: method
+        for method in (
+            Method("BCD_1", "bcd", 1, "CD_1"),
+            Method("BCD_10", "bcd", 10, "CD_10"),
+            Method("JPCD", "jpcd", 1, "PCD"),
+            Method("WCD_0", "wcd", 0, "CD_1"),
+        )
+    }
+)
+# Those whose weights are right for any target; WCD_0 is for targets with all states listed alone.
+CONSISTENT = ("BCD_1", "BCD_10", "JPCD")
+
+COLUMNS: Mapping[str, Method] = MappingProxyType({**paper.METHODS, **OURS})
