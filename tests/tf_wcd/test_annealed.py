@@ -15,8 +15,9 @@ from tf_wcd.evaluation import annealed_log_partition, log_likelihood, log_partit
 from tf_wcd.evaluation.annealed import check_temperatures
 from tf_wcd.evaluation.importance import bennett, effective_number, log_mean_error, log_mean_exp
 from tf_wcd.evaluation.spacing import respaced
+from tf_wcd.programs import call_compiled
 from tf_wcd.sampling import can_sample_exactly, exact_sampler
-from tf_wcd.sampling.annealing import anneal, base_log_partition
+from tf_wcd.sampling.annealing import anneal, annealed_states, base_log_partition, sample_base
 
 
 def gaussian_rbm(parameters, hidden_type="bernoulli", variances=None):
@@ -211,6 +212,39 @@ def test_exchange_brings_reverse_chains_to_both_modes(monkeypatch):
         wrong = annealed_log_partition(rbm, **arguments, burn_in=0)
     assert wrong.reverse_start == "data"
     assert wrong.lower < exact < wrong.upper
+
+
+def test_a_population_has_the_shares_of_modes_that_its_chains_do_not_cross():
+    """By enumeration: resampled along the path, chains are samples of the model without a single step at it."""
+    rbm, _ = two_modes(depth=1.0)
+    machine, space = rbm.machine(), bf.space("spin", 8)
+    probabilities = np.exp(log_prob(rbm, space))
+    rows, base = 500, tf.constant(np.linspace(-0.3, 0.4, 8), tf.float32)
+    betas, counts = tf.linspace(0.0, 1.0, 100), np.zeros(len(space))
+    shares = []
+    for i in range(20):
+        start = sample_base(machine, base, rows, tf.constant([i, 1], tf.uint32))
+        end = call_compiled(annealed_states, rbm, base, start, betas, tf.constant([i, 2], tf.uint32)).numpy()
+        assert set(np.unique(end)) == {-1.0, 1.0}
+        counts += np.bincount((end > 0) @ 2 ** np.arange(8)[::-1], minlength=len(space))
+        shares.append(np.mean(end.sum(axis=1) > 0))
+    positive = probabilities[space.sum(axis=1) > 0].sum() + 0.5 * probabilities[space.sum(axis=1) == 0].sum()
+    assert 0.9 < positive < 0.98  # and the path begins with about as many chains on either side
+    assert abs(np.mean(shares) - positive) < 4 * np.std(shares, ddof=1) / np.sqrt(20)
+    found, likely = counts / counts.sum(), np.argsort(probabilities)[-3:]
+    np.testing.assert_allclose(found[likely], probabilities[likely], atol=4 * np.std(shares) / np.sqrt(20) + 0.01)
+
+
+def test_a_population_takes_the_place_of_starts_that_are_found_out(monkeypatch):
+    """Two modes that neither Gibbs sampling nor a few steps of exchange cross; data of the lesser mode alone."""
+    rbm, exact = two_modes(depth=1.5)
+    monkeypatch.setattr("tf_wcd.evaluation.model_samples.can_sample_exactly", lambda machine: False)
+    data = {"data": -np.ones((5, 8)), "base": np.full(8, 0.2)}
+    result = annealed_log_partition(rbm, **data, burn_in=2, seed=1)
+    assert result.reverse_start == "annealed"
+    assert result.agrees
+    assert "if their starts (annealed) are samples of the model" in result.reason
+    assert_bracketed(result, exact)
 
 
 def test_starts_of_the_reverse_chains(monkeypatch):

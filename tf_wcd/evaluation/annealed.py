@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tf_wcd.arguments import check_integer, check_positive
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.directions import AnnealedLogPartition, Problem, summarise
 from tf_wcd.evaluation.exact import machine_of
-from tf_wcd.evaluation.model_samples import RUNGS, model_samples
+from tf_wcd.evaluation.model_samples import RUNGS, ModelSamples, model_samples, settled
 from tf_wcd.evaluation.spacing import respaced
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled
@@ -22,6 +23,7 @@ from tf_wcd.sampling import random_visible
 from tf_wcd.sampling.annealing import (
     Carried,
     anneal,
+    annealed_states,
     base_log_partition,
     check_temperatures,
     padded,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 PILOT_STEPS = 50
 SHORTEST = 100  # temperatures to begin with where their number is not given
 # Purposes of random numbers, each with another key; 3 and 4 are those of `model_samples`.
-_BASE, _PILOT, _FORWARD, _REVERSE = 0, 1, 2, 5
+_BASE, _PILOT, _FORWARD, _REVERSE, _POPULATION = 0, 1, 2, 5, 6
 
 
 def annealed_log_partition(
@@ -78,8 +80,10 @@ def annealed_log_partition(
             sample size alone, and only it warns.
         initial: ``[chains, visible units]``, samples of the model for the reverse chains to start from. If not given
             they are drawn independently where one side can be enumerated; else from the ladder of a model that was
-            trained with ``"ptt"``; else by replica exchange between ten temperatures.
-        burn_in: steps of this exchange or, after ``initial``, of Gibbs sampling, before the reverse run.
+            trained with ``"ptt"``; else by replica exchange between ten temperatures. Where the estimates show that
+            the exchange did not give samples of the model, a population that is resampled along the path does.
+        burn_in: steps of this exchange or, after ``initial`` and the population, of Gibbs sampling, before the reverse
+            run.
         seed: an integer for reproducible estimates; if not given, each call draws new ones.
         memory_limit: bytes for the chains; they are run in groups that fit.
 
@@ -103,25 +107,25 @@ def annealed_log_partition(
     key = rbm.sampling_key(seed)
     base_bias = _base_bias(rbm, data, base, chains, subkey(key, _PILOT))
     log_base = float(base_log_partition(machine, base_bias))
-    weigh = functools.partial(_weights, rbm, base_bias, _group_size(machine, chains, memory_limit))
+    along = functools.partial(_along, rbm, base_bias, _group_size(machine, chains, memory_limit))
     ladders = _group_size(machine, chains, memory_limit // RUNGS)
     last = model_samples(rbm, base_bias, chains, data, initial, burn_in, ladders, key) if reverse else None
+    rounding = float(np.finfo(base_bias.dtype.as_numpy_dtype).eps)
+    both = functools.partial(_both, log_base=log_base, tolerance=tolerance, rounding=rounding)
     betas, ahead, back = lengths[0], None, None
     for number, length in enumerate(lengths):
         betas = length if ahead is None or back is None else _closer(betas, ahead, back, len(length))
         # New random numbers each time: the weights have their expectation whatever the temperatures were chosen by.
-        first = sample_base(machine, base_bias, chains, subkey(key, _BASE, number))
-        ahead = weigh(first, betas, subkey(key, _FORWARD, number))
-        back = weigh(last.visible, betas[::-1], subkey(key, _REVERSE, number)) if last else None
-        result, problems = summarise(
-            ahead.log_weights,
-            back.log_weights if back else None,
-            log_base,
-            origin=last.origin if last else "none",
-            temperatures=len(betas),
-            tolerance=tolerance,
-            rounding=float(np.finfo(machine.kernel.dtype.as_numpy_dtype).eps),
-        )
+        keys = {purpose: subkey(key, purpose, number) for purpose in (_BASE, _FORWARD, _REVERSE, _POPULATION)}
+        ahead = along(anneal, sample_base(machine, base_bias, chains, keys[_BASE]), betas, keys[_FORWARD])
+        back = last and along(anneal, last.visible, betas[::-1], keys[_REVERSE])
+        result, problems = both(ahead, back, last, len(betas))
+        if last and last.origin == "pt" and any(each.wrong_starts for each in problems):
+            first = sample_base(machine, base_bias, chains, subkey(keys[_POPULATION], _BASE))
+            population = along(annealed_states, first, betas, keys[_POPULATION])
+            last = settled(rbm, population, burn_in, "annealed", keys[_POPULATION])
+            back = along(anneal, last.visible, betas[::-1], keys[_REVERSE])
+            result, problems = both(ahead, back, last, len(betas))
         if not any(each.too_short for each in problems):
             break
     if reverse or isinstance(temperatures, str):
@@ -140,6 +144,15 @@ def _lengths(temperatures: Any, budget: Any) -> list[np.ndarray]:
     while counts[-1] < budget:
         counts.append(min(2 * counts[-1], budget))
     return [check_temperatures(count) for count in counts]
+
+
+def _both(
+    ahead: Carried, back: Carried | None, starts: ModelSamples | None, temperatures: int, **common: float
+) -> tuple[AnnealedLogPartition, list[Problem]]:
+    """What the chains of both directions say together."""
+    reverse = None if back is None else back.log_weights
+    origin = starts.origin if starts else "none"
+    return summarise(ahead.log_weights, reverse, origin=origin, temperatures=temperatures, **common)
 
 
 def _closer(betas: np.ndarray, ahead: Carried, back: Carried, count: int) -> np.ndarray:
@@ -182,19 +195,26 @@ def _group_size(machine: Machine, chains: int, memory_limit: int) -> int:
     return -(-chains // groups)
 
 
-def _weights(
-    rbm: RBMLayer, base_bias: tf.Tensor, group: int, starts: tf.Tensor, path: np.ndarray, key: tf.Tensor
-) -> Carried:
-    """Log-weights and mean gains of chains along a path of temperatures, group by group."""
+def _along(
+    rbm: RBMLayer,
+    base_bias: tf.Tensor,
+    group: int,
+    carry: Callable[..., Any],
+    starts: tf.Tensor,
+    path: np.ndarray,
+    key: tf.Tensor,
+) -> Any:
+    """What `anneal` or `annealed_states` make of chains along a path of temperatures, group by group."""
     betas, count = tf.constant(padded(path), base_bias.dtype), tf.constant(len(path))
-    runs = [
-        call_compiled(anneal, rbm, base_bias, starts[i : i + group], betas, subkey(key, i), count)
+    parts = [
+        call_compiled(carry, rbm, base_bias, starts[i : i + group], betas, subkey(key, i), count)
         for i in range(0, len(starts), group)
     ]
-    rows = [len(run.log_weights) for run in runs]
+    if not isinstance(parts[0], Carried):
+        return tf.concat(parts, axis=0)
     return Carried(
-        np.concatenate([np.asarray(run.log_weights) for run in runs]),
-        np.average([np.asarray(run.gains) for run in runs], axis=0, weights=rows),
+        np.concatenate([np.asarray(part.log_weights) for part in parts]),
+        np.average([np.asarray(part.gains) for part in parts], axis=0, weights=[len(part[0]) for part in parts]),
     )
 
 

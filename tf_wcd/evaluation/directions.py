@@ -44,8 +44,9 @@ class AnnealedLogPartition:
         reverse_effective_sample_size: of the reverse weights; NaN without them.
         reverse_start: what the reverse chains started from: ``"exact"`` (independent samples by enumeration),
             ``"initial"`` (what was passed, and Gibbs steps), ``"ptt"`` (exchange with the moments of the model's own
-            training), ``"pt"`` (exchange between temperatures), ``"data"`` or ``"random"`` (these without any step, for
-            ``burn_in=0``), or ``"none"``.
+            training), ``"pt"`` (exchange between temperatures), ``"annealed"`` (a population that was resampled along
+            the path, taken where those of ``"pt"`` were found not to be samples of the model), ``"data"`` or
+            ``"random"`` (these without any step, for ``burn_in=0``), or ``"none"``.
         temperatures: number of temperatures of the run that is reported.
         agrees: whether the reverse estimate is above the forward one by no more than the tolerance and two standard
             errors, and below it by no more than three, or half the tolerance; and whether both have effective sample
@@ -85,10 +86,12 @@ class Problem(NamedTuple):
     Attributes:
         words: what was found, and what to do.
         too_short: whether more temperatures help.
+        wrong_starts: whether the reverse chains did not start from samples of the model.
     """
 
     words: str
     too_short: bool
+    wrong_starts: bool = False
 
 
 class Direction(NamedTuple):
@@ -204,7 +207,7 @@ def _problems(
             "start from samples of the model, and the interval was widened. Pass such samples as `initial`, or `data` "
             'and a longer `burn_in`, or train with "ptt"'
         )
-        found.append(Problem(words, False))
+        found.append(Problem(words, False, wrong_starts=True))
     found += _low([ahead, back])
     if not covered[0] <= bridge <= covered[1]:
         words = (

@@ -50,8 +50,7 @@ def model_samples(
     machine = rbm.machine()
     start_key, burn_in_key = subkey(key, _START), subkey(key, _BURN_IN)
     if initial is not None:
-        steps = tf.constant(burn_in)
-        return ModelSamples(call_compiled(by_gibbs, rbm, tf.constant(initial), None, steps, burn_in_key), "initial")
+        return settled(rbm, tf.constant(initial), burn_in, "initial", key)
     if can_sample_exactly(machine):
         return ModelSamples(exact_sampler(machine).sample(rows, start_key), "exact")
     trained = _of_training(rbm, machine, rows, burn_in_key)
@@ -71,6 +70,12 @@ def model_samples(
         for i in range(0, rows, group)
     ]
     return ModelSamples(tf.concat(parts, axis=0), "pt")
+
+
+def settled(rbm: RBMLayer, start: tf.Tensor, steps: int, origin: str, key: tf.Tensor) -> ModelSamples:
+    """States after steps of Gibbs sampling."""
+    visible = call_compiled(by_gibbs, rbm, start, None, tf.constant(steps), subkey(key, _BURN_IN))
+    return ModelSamples(visible, origin)
 
 
 def _of_training(rbm: RBMLayer, machine: Machine, rows: int, key: tf.Tensor) -> tf.Tensor | None:

@@ -14,10 +14,12 @@ import tensorflow as tf
 
 from tf_wcd.arguments import is_integer
 from tf_wcd.machine import Machine
-from tf_wcd.random import Source, batch_source
+from tf_wcd.random import Source, batch_source, subkey, uniform
 from tf_wcd.sampling.gibbs import gibbs_step
+from tf_wcd.sampling.resampling import systematic_indices
 
 ROOM = 2**14  # temperatures that one compiled program has room for
+RESAMPLE_BELOW = 0.5  # effective part of a population
 
 
 class Annealed(NamedTuple):
@@ -35,6 +37,33 @@ class Annealed(NamedTuple):
 
     def sample_visible(self, field: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
         return self.machine.sample_visible(field, source, draw)
+
+
+class Path(NamedTuple):
+    """The path of a machine. A whole temperature costs the two matrix products of its Gibbs step.
+
+    Attributes:
+        machine: the RBM, which stands at 1.
+        base_bias: ``[n_v]`` visible bias b_0 at temperature 0.
+    """
+
+    machine: Machine
+    base_bias: tf.Tensor
+
+    def fields(self, visible: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What the free energies of x at all temperatures follow from: c + W x, and (b - b_0).x."""
+        tilt = self.machine.visible_bias - self.base_bias
+        return self.machine.hidden_field(visible), tf.linalg.matvec(visible, tilt)
+
+    def gain(self, field: tf.Tensor, tilted: tf.Tensor, now: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
+        """Log of the unnormalised probability at ``then`` minus that at ``now``, float64 ``[M]``."""
+        # One sum of small differences, not a difference of two large sums.
+        change = self.machine.hidden.cumulant(then * field) - self.machine.hidden.cumulant(now * field)
+        return tf.cast(tf.reduce_sum(change, axis=-1) + (then - now) * tilted, tf.float64)
+
+    def move(self, field: tf.Tensor, beta: tf.Tensor, source: Source, draw: tf.Tensor | int) -> tf.Tensor:
+        """Visible states ``[M, n_v]`` after a Gibbs step at a temperature; takes two draws."""
+        return gibbs_step(Annealed(self.machine, self.base_bias, beta), beta * field, source, draw)[1]
 
 
 class Carried(NamedTuple):
@@ -63,9 +92,6 @@ def anneal(
     multiplied by the ratio of its unnormalised probabilities at the next and at this temperature, and then the chain
     makes a Gibbs step at the next one.
 
-    A whole temperature costs the two matrix products of its Gibbs step: x W, once known, gives the hidden fields and
-    the free energies at all temperatures.
-
     Args:
         machine: the RBM.
         base_bias: ``[n_v]`` visible bias b_0 at temperature 0.
@@ -75,36 +101,71 @@ def anneal(
         count: how many of the temperatures are used, from the first on; all if not given. See `padded`. The gains of
             the others are 0.
     """
-    tilt = machine.visible_bias - base_bias
-    source = batch_source(key)
-
-    def fields(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What the free energies of x at all temperatures follow from: c + W x, and (b - b_0).x."""
-        return machine.hidden_field(x), tf.linalg.matvec(x, tilt)
-
-    def gain(field: tf.Tensor, tilted: tf.Tensor, now: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
-        """Log of the unnormalised probability at ``then`` minus that at ``now``."""
-        # One sum of small differences, not a difference of two large sums.
-        change = machine.hidden.cumulant(then * field) - machine.hidden.cumulant(now * field)
-        return tf.cast(tf.reduce_sum(change, axis=-1) + (then - now) * tilted, tf.float64)
+    path, source = Path(machine, base_bias), batch_source(key)
 
     def added(sums: Carried, k: tf.Tensor, gained: tf.Tensor) -> Carried:
         mean = tf.reduce_mean(gained, keepdims=True)
         return Carried(sums.log_weights + gained, tf.tensor_scatter_nd_update(sums.gains, [[k - 1]], mean))
 
     def step(k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, sums: Carried) -> tuple[Any, ...]:
-        beta = temperatures[k]
-        sums = added(sums, k, gain(field, tilted, temperatures[k - 1], beta))
-        _, visible = gibbs_step(Annealed(machine, base_bias, beta), beta * field, source, 2 * k)
-        return k + 1, *fields(visible), sums
+        sums = added(sums, k, path.gain(field, tilted, temperatures[k - 1], temperatures[k]))
+        return k + 1, *path.fields(path.move(field, temperatures[k], source, 2 * k)), sums
 
     steps = temperatures.shape[0] - 1
     last = steps if count is None else count - 1
     nothing = Carried(tf.zeros(visible.shape[:1], tf.float64), tf.zeros([steps], tf.float64))
     _, field, tilted, sums = tf.while_loop(
-        lambda k, *_: k < last, step, [tf.constant(1), *fields(visible), nothing], parallel_iterations=1
+        lambda k, *_: k < last, step, [tf.constant(1), *path.fields(visible), nothing], parallel_iterations=1
     )
-    return added(sums, last, gain(field, tilted, temperatures[last - 1], temperatures[last]))
+    return added(sums, last, path.gain(field, tilted, temperatures[last - 1], temperatures[last]))
+
+
+def annealed_states(
+    machine: Machine,
+    base_bias: tf.Tensor,
+    visible: tf.Tensor,
+    temperatures: tf.Tensor,
+    key: tf.Tensor,
+    count: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Samples of the last temperature ``[M, n_v]``, nearly: a population that is resampled on its way along the path.
+
+    Chains that have come to a part of the space with too little probability leave no copies, those of a part with too
+    much several (sequential Monte Carlo; Del Moral, Doucet and Jasra 2006). So modes that chains do not cross have
+    their shares, as well as a population of this size can tell. Copies of one chain are alike at first: some steps at
+    the last temperature set them apart.
+
+    Args:
+        machine: the RBM.
+        base_bias: ``[n_v]`` visible bias b_0 at temperature 0.
+        visible: ``[M, n_v]`` where the chains start, samples of the first temperature.
+        temperatures: ``[K + 1]`` inverse temperatures.
+        key: uint32 [2].
+        count: how many of the temperatures are used; see `anneal`.
+    """
+    path, source, rows = Path(machine, base_bias), batch_source(key), visible.shape[0]
+
+    def chosen(log_weights: tf.Tensor, k: tf.Tensor) -> tf.Tensor:
+        return systematic_indices(tf.nn.log_softmax(log_weights), uniform(subkey(key, k), 0, [], tf.float64))
+
+    def step(k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, log_weights: tf.Tensor) -> tuple[Any, ...]:
+        log_weights += path.gain(field, tilted, temperatures[k - 1], temperatures[k])
+        square = tf.reduce_logsumexp(2.0 * tf.nn.log_softmax(log_weights))
+        low = tf.exp(-square) < RESAMPLE_BELOW * rows
+        # A visible state is drawn anew from its field, which is all there is to resample.
+        field = tf.cond(low, lambda: tf.gather(field, chosen(log_weights, k)), lambda: tf.identity(field))
+        visible = path.move(field, temperatures[k], source, 2 * k)
+        return k + 1, *path.fields(visible), tf.where(low, tf.zeros_like(log_weights), log_weights)
+
+    last = temperatures.shape[0] - 1 if count is None else count - 1
+    _, field, _, log_weights = tf.while_loop(
+        lambda k, *_: k <= last,
+        step,
+        [tf.constant(1), *path.fields(visible), tf.zeros([rows], tf.float64)],
+        parallel_iterations=1,
+    )
+    # The last weights are those of the step to the last temperature, whose Gibbs step has left them right.
+    return path.move(tf.gather(field, chosen(log_weights, last + 1)), temperatures[last], source, 2 * last + 2)
 
 
 def base_log_partition(machine: Machine, base_bias: tf.Tensor) -> tf.Tensor:

@@ -71,7 +71,7 @@ class Annealing(NamedTuple):
     """How log Z is estimated: lengths double until both directions agree, or the budget is spent."""
 
     tolerance: float = 0.2
-    budget: int = 25_600
+    budget: int = 51_200
     chains: int = 500
     seed: int = 21
 
