@@ -6,7 +6,7 @@ from typing import Any
 
 from serving.publish import publish
 
-__all__ = ["AsyncSamplerClient", "SamplerClient", "publish"]
+__all__ = ["AsyncSamplerClient", "SamplerClient", "SamplerError", "publish"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,4 +15,8 @@ def __getattr__(name: str) -> Any:
         from serving import client
 
         return getattr(client, name)
+    if name == "SamplerError":
+        from serving.attempts import SamplerError
+
+        return SamplerError
     raise AttributeError(f"module 'serving' has no attribute {name!r}")

@@ -24,14 +24,13 @@ from tensorflow_serving.apis import (
 )
 
 from serving.answers import Classes, arrays_of, states_of, width_of
+from serving.attempts import Attempts
 from serving.tensors import to_proto
 from tf_wcd.export.table import input_types
 
 # Bytes of one answer with samples: a stream arrives in chunks, and gRPC's clients accept 4 MB by default.
 CHUNK_BYTES = 3 * 2**20
 MAX_CHUNK = 1000  # rows; the default limit of servers that batch
-RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 _CHANNEL = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -155,25 +154,6 @@ class _Requests:
             yield first, min(size, int(count) - first)
 
 
-class _Attempts:
-    """When to retry: after exponentially growing, random pauses, until the deadline."""
-
-    def __init__(self, timeout: float) -> None:
-        self._end = time.monotonic() + timeout
-        self._pause = FIRST_PAUSE
-
-    def remaining(self) -> float:
-        return max(0.001, self._end - time.monotonic())
-
-    def pause_after(self, error: grpc.RpcError) -> float:
-        """Seconds to wait before the next attempt; raises the error if there is none."""
-        pause = self._pause * random.uniform(0.5, 1.5)
-        if error.code() not in RETRIED or time.monotonic() + pause >= self._end:
-            raise error
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        return pause
-
-
 class SamplerClient(_Requests):
     """A client for one model of a server.
 
@@ -186,6 +166,9 @@ class SamplerClient(_Requests):
         credentials: of gRPC, for a server with TLS.
         max_rows: the most rows that `sample` asks for in one request; not more than the ``max_batch_size`` of a server
             that batches.
+
+    Raises:
+        SamplerError: by each method, with one sentence, if the server refuses a request or does not answer in time.
     """
 
     def __init__(self, address: str, model_name: str = "default", **kwargs: Any) -> None:
@@ -253,7 +236,7 @@ class SamplerClient(_Requests):
         return states_of(self._call(self._model.GetModelStatus, self.status_request()))
 
     def _call(self, method: Any, request: Any) -> Any:
-        attempts = _Attempts(self.timeout)
+        attempts = Attempts(self.timeout)
         while True:
             try:
                 return method(request, timeout=attempts.remaining())
@@ -333,7 +316,7 @@ class AsyncSamplerClient(_Requests):
         return states_of(await self._call(self._model.GetModelStatus, self.status_request()))
 
     async def _call(self, method: Any, request: Any) -> Any:
-        attempts = _Attempts(self.timeout)
+        attempts = Attempts(self.timeout)
         while True:
             try:
                 return await method(request, timeout=attempts.remaining())

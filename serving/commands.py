@@ -44,19 +44,20 @@ def sample(
     """Asks a server for samples, of one class if a label is given, and writes them as a picture or an array."""
     import grpc
 
+    from serving.attempts import SamplerError
     from serving.client import SamplerClient
 
     try:
         with SamplerClient(server, model_name, timeout=timeout, max_rows=max_rows) as client:
             samples = client.sample(count, seed) if label is None else client.conditional(label, count, seed)
-    except grpc.RpcError as error:
+    except SamplerError as error:
         hints = {
             grpc.StatusCode.UNAVAILABLE: ". Is `wcd serve` running there? --server is the host and its gRPC port",
             grpc.StatusCode.FAILED_PRECONDITION: "" if label is None else ". --label is for models with labels",
             grpc.StatusCode.NOT_FOUND: ". --model_name must be the one that the server was started with",
         }
         hint = hints.get(error.code(), "")
-        raise ValueError(f"{server} answered {error.code().name}: {error.details()}{hint}") from None
+        raise ValueError(f"{server} answered {error.code().name}: {error}{hint}") from None
     print(f"{len(samples)} samples of {samples.shape[1]} units from {server}, mean {samples.mean():.4f}")
     keep_samples(samples, png, npy)
     return samples

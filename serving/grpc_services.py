@@ -15,15 +15,16 @@ from serving.errors import ServingError
 from serving.metrics import Metrics
 
 log = logging.getLogger("serving")
+access_log = logging.getLogger("serving.access")
 Response = TypeVar("Response")
 LONGEST = 1e7  # seconds; more than that is no deadline
 
 
 class _Answering:
-    """Converts errors to gRPC statuses, and records metrics."""
+    """Converts errors to gRPC statuses, and records metrics; each request is logged if that is asked for."""
 
-    def __init__(self, core: ServerCore, metrics: Metrics) -> None:
-        self.core, self._metrics = core, metrics
+    def __init__(self, core: ServerCore, metrics: Metrics, log_requests: bool = False) -> None:
+        self.core, self._metrics, self._log_requests = core, metrics, log_requests
 
     def answer(self, context: grpc.ServicerContext, api: str, name: str, work: Callable[[], Response]) -> Response:
         start = time.monotonic()
@@ -37,7 +38,10 @@ class _Answering:
             log.exception("%s failed", api)
             code, message = grpc.StatusCode.INTERNAL, repr(error)[:500]
         known = name if name in self.core.manager.names() else ""
-        self._metrics.record(known, api, "GRPC", code.name, time.monotonic() - start)
+        seconds = time.monotonic() - start
+        self._metrics.record(known, api, "GRPC", code.name, seconds)
+        if self._log_requests:
+            access_log.info("gRPC %s %s %r %s %.1f ms", context.peer(), api, name[:200], code.name, 1e3 * seconds)
         if code is not grpc.StatusCode.OK:
             context.abort(code, message)
         return response  # type: ignore[return-value]

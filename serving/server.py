@@ -137,42 +137,46 @@ class Server:
     def _start_grpc(self) -> None:
         options = self.options
         threads = options.max_running + options.max_waiting + SPARE_THREADS
-        arguments: list[tuple[str, Any]] = [
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.so_reuseport", 0),
-            *flags.channel_arguments(options.grpc_channel_arguments),
-        ]
+        arguments: dict[str, Any] = {
+            "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
+            "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
+            "grpc.so_reuseport": 0,
+            **dict(flags.channel_arguments(options.grpc_channel_arguments)),  # the operator's win
+        }
         pool = futures.ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
         server = grpc.server(
-            pool, interceptors=[RefuseUnreadable()], options=arguments, maximum_concurrent_rpcs=threads
+            pool, interceptors=[RefuseUnreadable()], options=list(arguments.items()), maximum_concurrent_rpcs=threads
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(self.core, self.metrics), server
+            PredictionService(self.core, self.metrics, options.access_log), server
         )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(self.core, self.metrics), server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(self.core, self.metrics, options.access_log), server
+        )
         if options.enable_grpc_healthcheck_service:
             self._health = health.HealthServicer()
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         if options.port:
             address = f"{options.host}:{max(0, options.port)}"
             try:
-                if self._tls is None:
-                    self.port = server.add_insecure_port(address)
-                else:
-                    key, certificate, authority, verify = self._tls
-                    credentials = grpc.ssl_server_credentials([(key, certificate)], authority, verify)
-                    self.port = server.add_secure_port(address, credentials)
+                self.port = self._listen(server, address)
             except RuntimeError:
                 raise RuntimeError(
                     f"The gRPC port {options.port} cannot be opened on {options.host}: another program may have it. "
                     "--port=-1 takes any free one"
                 ) from None
         if options.grpc_socket_path:
-            server.add_insecure_port(f"unix:{options.grpc_socket_path}")
+            self._listen(server, f"unix:{options.grpc_socket_path}")
         server.start()
         self._grpc = server
         self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    def _listen(self, server: grpc.Server, address: str) -> int:
+        """Opens a port or a socket, encrypted if there are keys."""
+        if self._tls is None:
+            return server.add_insecure_port(address)
+        key, certificate, authority, verify = self._tls
+        return server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)], authority, verify))
 
     def _set_health(self, status: int) -> None:
         if self._health is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from concurrent import futures
@@ -145,13 +146,13 @@ class Unreliable:
 def test_retries_until_the_deadline():
     client = SamplerClient("127.0.0.1:1", timeout=30)
     codes = grpc.StatusCode
-    method = Unreliable([codes.UNAVAILABLE, codes.RESOURCE_EXHAUSTED, codes.UNAVAILABLE])
+    method = Unreliable([codes.UNAVAILABLE, codes.RESOURCE_EXHAUSTED, codes.CANCELLED])
     assert client._call(method, None) == "answer"
     assert len(method.timeouts) == 4
     assert method.timeouts == sorted(method.timeouts, reverse=True)
     for code in (codes.INVALID_ARGUMENT, codes.DEADLINE_EXCEEDED, codes.NOT_FOUND):
         method = Unreliable([code])
-        with pytest.raises(grpc.RpcError):
+        with pytest.raises(serving.SamplerError, match=f"The server answered {code.name}"):
             client._call(method, None)
         assert len(method.timeouts) == 1
     client.timeout = 0.5
@@ -160,6 +161,29 @@ def test_retries_until_the_deadline():
     with SamplerClient("127.0.0.1:1", timeout=1.0) as nobody, pytest.raises(grpc.RpcError) as error:
         nobody.sample(1)
     assert error.value.code() in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED)
+
+
+def test_errors_are_one_sentence(connection, client):
+    """What the server or the graph says, without the graph's names and without gRPC's report."""
+    x = np.zeros([2, N_V], "float32")
+    for call, sentence in (
+        (lambda c: c.gibbs(x, steps=-1), r"steps must be from 0 to 1000000, the limit [a-z ]+\. Received: -1 -1"),
+        (lambda c: c.encode(x - 1), r"visible must be in \[0, 1\], without NaN\."),
+        (lambda c: c.predict("x", visible=x), 'Serving signature key "x" not found.'),
+    ):
+        with pytest.raises(serving.SamplerError) as error:
+            call(client)
+        assert re.fullmatch(sentence, str(error.value)), str(error.value)
+        assert error.value.details() == str(error.value)
+        assert error.value.__cause__ is None
+
+    async def ask():
+        async with AsyncSamplerClient(f"127.0.0.1:{connection.port}", "nobody") as other:
+            await other.encode(x)
+
+    with pytest.raises(serving.SamplerError, match=r"^Servable not found for request: Latest\(nobody\)$") as error:
+        asyncio.run(ask())
+    assert error.value.code() == grpc.StatusCode.NOT_FOUND
 
 
 def test_row_seeds():

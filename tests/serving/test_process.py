@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving import SamplerClient
+from serving import SamplerClient, SamplerError
 from serving.admission import Admission
 from serving.core import ServerCore
 from serving.manager import ModelManager
@@ -229,20 +231,84 @@ def test_flags():
         parse(["--model_base_path=m", "--max_running=0"])
 
 
-def test_tls(base, tmp_path):
-    """A certificate of our own: encrypted clients get answers, others do not."""
+def certificate(folder, name, authority=None):
+    """Makes a key and a certificate, of its own or signed by an authority; the paths."""
+    key, cert = f"{folder}/{name}.key", f"{folder}/{name}.cert"
+    signing = ["-CA", f"{folder}/{authority}.cert", "-CAkey", f"{folder}/{authority}.key"] if authority else []
     openssl = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{tmp_path}/key", "-out", f"{tmp_path}/cert"],
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+         "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", cert, *signing],
         capture_output=True, check=False,
     )  # fmt: skip
     if openssl.returncode:
         pytest.skip("openssl is needed to make a certificate")
-    key, certificate = ((tmp_path / name).read_text().replace("\n", "\\n") for name in ("key", "cert"))
-    (tmp_path / "ssl.config").write_text(f'server_key: "{key}" server_cert: "{certificate}" client_verify: false')
-    with running(base, ssl_config_file=str(tmp_path / "ssl.config")) as connection:
-        credentials = grpc.ssl_channel_credentials((tmp_path / "cert").read_bytes())
+    return Path(key), Path(cert)
+
+
+def in_config(path):
+    return path.read_text().replace("\n", "\\n")
+
+
+def test_tls(base, tmp_path):
+    """A certificate of our own: encrypted clients get answers, others do not. The socket is encrypted, too."""
+    key, cert = certificate(tmp_path, "server")
+    file, socket = tmp_path / "ssl.config", f"unix:{tmp_path}/socket"
+    file.write_text(f'server_key: "{in_config(key)}" server_cert: "{in_config(cert)}" client_verify: false')
+    with running(base, ssl_config_file=str(file), grpc_socket_path=f"{tmp_path}/socket") as connection:
+        credentials = grpc.ssl_channel_credentials(cert.read_bytes())
         with SamplerClient(f"localhost:{connection.port}", "rbm", credentials=credentials) as client:
             assert client.sample(2, seed=0).shape == (2, N_V)
         with pytest.raises(grpc.RpcError):
             connection.predict("sample", seed=np.arange(2), timeout=5)
+        ask = lambda channel: prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(  # noqa: E731
+            connection.request("sample", seed=np.arange(2)), timeout=5
+        )
+        with grpc.insecure_channel(socket) as channel, pytest.raises(grpc.RpcError):
+            ask(channel)
+        options = [("grpc.ssl_target_name_override", "localhost")]
+        with grpc.secure_channel(socket, credentials, options) as channel:
+            assert ask(channel).model_spec.version.value == 1
+
+
+def test_clients_have_to_prove_themselves(base, tmp_path):
+    """With `client_verify`, only clients with a certificate of the authority `custom_ca` are answered."""
+    key, cert = certificate(tmp_path, "server")
+    _, authority = certificate(tmp_path, "authority")
+    theirs, stranger = certificate(tmp_path, "client", "authority"), certificate(tmp_path, "stranger")
+    file = tmp_path / "ssl.config"
+    file.write_text(
+        f'server_key: "{in_config(key)}" server_cert: "{in_config(cert)}" '
+        f'custom_ca: "{in_config(authority)}" client_verify: true'
+    )
+
+    def ask(*pair, timeout=2.0):
+        credentials = grpc.ssl_channel_credentials(cert.read_bytes(), *(path.read_bytes() for path in pair))
+        with SamplerClient(f"localhost:{connection.port}", "rbm", credentials=credentials, timeout=timeout) as client:
+            return client.sample(2, seed=0)
+
+    with running(base, ssl_config_file=str(file)) as connection:
+        assert ask(*theirs, timeout=30.0).shape == (2, N_V)
+        for pair in ((), stranger):
+            with pytest.raises(SamplerError):
+                ask(*pair)
+
+
+def test_channel_arguments_of_the_operator_win(base):
+    with running(base, grpc_channel_arguments="grpc.max_receive_message_length=1000") as connection:
+        connection.predict("sample", seed=np.arange(2))
+        with pytest.raises(grpc.RpcError) as error:
+            connection.predict("sample", seed=np.arange(1000))
+        assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_the_access_log(base, caplog):
+    with caplog.at_level("INFO", "serving.access"):
+        for options, lines in (({}, 0), ({"access_log": True}, 2)):
+            caplog.clear()
+            with running(base, **options) as connection:
+                connection.predict("sample", seed=np.arange(2))
+                connection.http("GET", "/v1/models/rbm")
+            requests = [record.getMessage() for record in caplog.records if record.name == "serving.access"]
+            assert len(requests) == lines
+    assert re.fullmatch(r"gRPC ipv4:127\.0\.0\.1:\d+ Predict 'rbm' OK [\d.]+ ms", requests[0])
+    assert re.fullmatch(r"REST 127\.0\.0\.1 'GET /v1/models/rbm' 200 \d+ bytes [\d.]+ ms", requests[1])
