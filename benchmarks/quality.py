@@ -10,9 +10,6 @@ judged on test images. Both times are kept, that of a clock and that of the proc
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ import numpy as np
 
 import tf_wcd
 from benchmarks.quality_methods import HIDDEN, METHODS
+from benchmarks.record_file import RecordFile
 from tf_wcd import evaluation
 from tf_wcd.datasets.grey_levels import binarize
 from tf_wcd.evaluation.exact import free_energies
@@ -58,13 +56,13 @@ def likelihood(parameters: tuple[np.ndarray, ...], train: np.ndarray, x: np.ndar
     }
 
 
-def run(name: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
-    """Trains with one setting, and returns its record."""
+def run(method: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
+    """Trains with one setting, and returns what is kept of it besides the setting."""
     grey, x = load(search)
     seed = SEARCH_SEED if search else SEED
     images = binarize(grey, "stochastic", rng=np.random.default_rng([seed, 0]))
     clock, processor = time.perf_counter(), time.process_time()
-    training = METHODS[name].start(images, seed)
+    training = METHODS[method].start(images, seed)
     seconds, cpu = time.perf_counter() - clock, time.process_time() - processor
     for epoch in range(passes):
         images = binarize(grey, "stochastic", rng=np.random.default_rng([seed, epoch]))
@@ -74,53 +72,25 @@ def run(name: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
         cpu += time.process_time() - processor
     keras.utils.clear_session(free_memory=True)
     return {
-        "method": name,
-        "rate": rate,
-        "passes": passes,
-        "search": search,
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu, 1),
         **likelihood(training.parameters(), images, x),
-        "cores": os.cpu_count(),
-        "date": datetime.date.today().isoformat(),
     }
 
 
-class Work:
-    """Records in a file, one on a line; each setting is run once."""
+def best_rate(work: RecordFile, name: str) -> float:
+    """The best learning rate of a method, on validation images."""
+    rates = sorted(METHODS[name].rates)
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def judged(rate: float) -> float:
+        return work.record(method=name, rate=rate, passes=SEARCH_PASSES, search=True)["estimate"]
 
-    def read(self) -> list[dict[str, Any]]:
-        """All records so far."""
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
-
-    def record(self, name: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
-        """The record of a setting, from the file or by running it."""
-        wanted = {"method": name, "rate": rate, "passes": passes, "search": search}
-        for each in self.read():
-            if wanted.items() <= each.items():
-                return each
-        found = run(name, rate, passes, search)
-        with self.path.open("a") as file:
-            file.write(json.dumps(found) + "\n")
-        print(json.dumps(found), flush=True)
-        return found
-
-    def best_rate(self, name: str) -> float:
-        """The best learning rate of a method, on validation images."""
-        rates = sorted(METHODS[name].rates)
-
-        def judged(rate: float) -> float:
-            return self.record(name, rate, SEARCH_PASSES, search=True)["estimate"]
-
-        best = max(rates, key=judged)
-        if best == rates[-1]:
-            rates.append(round(best * 3, 4))
-        elif best == rates[0]:
-            rates.append(round(best / 3, 4))
-        return max(rates, key=judged)
+    best = max(rates, key=judged)
+    if best == rates[-1]:
+        rates.append(round(best * 3, 4))
+    elif best == rates[0]:
+        rates.append(round(best / 3, 4))
+    return max(rates, key=judged)
 
 
 def time_to(records: list[dict[str, Any]], target: float, clock: str = "cpu_seconds") -> float | None:
@@ -169,12 +139,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="which ones; all")
     parser.add_argument("--report", action="store_true", help="only table and plot of what there is")
     arguments = parser.parse_args()
-    work = Work(RESULTS / "quality.jsonl")
+    work = RecordFile(RESULTS / "quality.jsonl", run)
     if not arguments.report:
         for name in arguments.methods:
-            rate = work.best_rate(name)
+            rate = best_rate(work, name)
             for passes in PASSES:
-                work.record(name, rate, passes, search=False)
+                work.record(method=name, rate=rate, passes=passes, search=False)
     records = work.read()
     print(table(records))
     plot(records, RESULTS / "quality.png")

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import quality
 from benchmarks.quality_methods import HIDDEN, METHODS
+from benchmarks.record_file import RecordFile
 
 PEERS = {"rbms": "rbms", "BernoulliRBM": "sklearn"}
 
@@ -28,23 +29,21 @@ def test_every_method_learns_what_is_always_on(name):
     assert field[0] > field[1:].max()
 
 
-def test_records_are_kept_and_read_again(tmp_path, monkeypatch):
+def test_records_are_kept_and_read_again(tmp_path):
     """The search goes one rate beyond an end, and nothing is run twice."""
     estimates = {0.03: -103.0, 0.1: -101.0, 0.3: -100.0, 0.9: -99.0}
     ran = []
 
-    def run(name, rate, passes, search):
+    def run(method, rate, passes, search):
         ran.append((rate, passes, search))
-        found = {"estimate": estimates[rate] + passes, "lower": -120.0, "upper": -80.0, "cpu_seconds": 10.0 * passes}
-        return {"method": name, "rate": rate, "passes": passes, "search": search, **found}
+        return {"estimate": estimates[rate] + passes, "lower": -120.0, "upper": -80.0, "cpu_seconds": 10.0 * passes}
 
-    monkeypatch.setattr(quality, "run", run)
-    work = quality.Work(tmp_path / "quality.jsonl")
-    assert work.best_rate("pcd") == 0.9
-    assert work.best_rate("pcd") == 0.9
+    work = RecordFile(tmp_path / "quality.jsonl", run)
+    assert quality.best_rate(work, "pcd") == 0.9
+    assert quality.best_rate(work, "pcd") == 0.9
     assert sorted(ran) == [(rate, 6, True) for rate in estimates]
     for passes in quality.PASSES:
-        work.record("pcd", 0.9, passes, search=False)
+        work.record(method="pcd", rate=0.9, passes=passes, search=False)
     records = work.read()
     assert json.loads(work.path.read_text().splitlines()[0]) == records[0]
     table = quality.table(records)
