@@ -5,12 +5,14 @@ Requests beyond the limits are refused immediately, so that accepted ones are an
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import threading
 import time
 from collections.abc import Iterator
 
+from serving.cancellation import Cancellation
 from serving.errors import deadline_exceeded, exhausted
 
 
@@ -21,10 +23,20 @@ class Limits:
     Attributes:
         max_row_steps: rows times Gibbs steps of one request.
         max_bytes_in_flight: bytes of all requests at hand, of their tensors and of their answers.
+        default_deadline_seconds: time for a request that says nothing of its own.
+        max_deadline_seconds: the longest time that a request gets, whatever it says.
     """
 
     max_row_steps: int = 10_000_000
     max_bytes_in_flight: int = 2**30
+    default_deadline_seconds: float = 600.0
+    max_deadline_seconds: float = 600.0
+
+    def deadline(self, asked: float | None) -> float:
+        """The deadline of a request, by `time.monotonic`, from the one that it asks for."""
+        now = time.monotonic()
+        latest = now + self.max_deadline_seconds
+        return min(latest, now + self.default_deadline_seconds if asked is None else asked)
 
 
 class ByteBudget:
@@ -75,31 +87,53 @@ class Admission:
     """
 
     def __init__(self, running: int, waiting: int) -> None:
-        self._slots = threading.Semaphore(running)
+        self._free = running
         self._limit = running + waiting
         self._inside = 0
-        self._lock = threading.Lock()
+        self._queue: collections.deque[object] = collections.deque()
+        self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def slot(self, deadline: float | None) -> Iterator[None]:
-        """Waits until the request may run.
+    def slot(self, deadline: float | None, cancellation: Cancellation | None = None) -> Iterator[None]:
+        """Waits until the request may run: first come, first served.
 
         Raises:
             ServingError: RESOURCE_EXHAUSTED if too many requests wait already, DEADLINE_EXCEEDED if the deadline passes
-                before.
+                before, CANCELLED if the request is cancelled before.
         """
-        with self._lock:
+        with self._changed:
             if self._inside >= self._limit:
                 raise exhausted(f"The server has {self._limit} requests at hand already")
             self._inside += 1
         try:
-            timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self._slots.acquire(timeout=timeout):
-                raise deadline_exceeded()
+            self._wait(deadline, cancellation or Cancellation())
             try:
                 yield
             finally:
-                self._slots.release()
+                with self._changed:
+                    self._free += 1
+                    self._changed.notify_all()
         finally:
-            with self._lock:
+            with self._changed:
                 self._inside -= 1
+
+    def _wait(self, deadline: float | None, cancellation: Cancellation) -> None:
+        ticket = object()
+        with cancellation.calling(self._wake), self._changed:
+            self._queue.append(ticket)
+            try:
+                while not self._free or self._queue[0] is not ticket:
+                    cancellation.check()
+                    left = None if deadline is None else deadline - time.monotonic()
+                    if left is not None and left <= 0:
+                        raise deadline_exceeded()
+                    self._changed.wait(left)
+                cancellation.check()
+                self._free -= 1
+            finally:
+                self._queue.remove(ticket)
+                self._changed.notify_all()  # the next one may be first now
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

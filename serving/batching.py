@@ -1,23 +1,30 @@
 """Dynamic batching: the rows of requests that wait at the same time run as one batch.
 
-Requests with the same model, signature, outputs and row shapes are concatenated along the first axis, as many as wait
-when a thread becomes free. A row's answer does not depend on the other rows: batching changes only how long it takes.
+Requests with the same model, signature, outputs and row shapes, and a similar number of steps, are concatenated along
+the first axis, as many as wait when a thread becomes free. A row's answer does not depend on the other rows: batching
+changes only how long it takes. Nobody waits for company that has not shown itself, and short work waits for little: it
+has threads of its own that pass the long work by.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
 import threading
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import grpc
 import numpy as np
 
+from serving.cancellation import Cancellation, cancelled
 from serving.errors import ServingError, deadline_exceeded, invalid
 from serving.servable import Servable
+
+PASSING_THREADS = 2
+PASSED = 4  # how many times more steps than theirs the work has that they pass by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +33,10 @@ class BatchingParameters:
 
     A batch has at most ``max_batch_size`` rows, and so has a request. With ``enable_large_batch_splitting`` a request
     may have more rows than a batch: it is split, and a batch has at most ``max_execution_batch_size`` rows.
+
+    ``batch_timeout_micros`` is the longest wait for clients who were answered by the batch before, and may ask again
+    immediately. There is no wait where nobody else has asked of late, and none above a quarter of the time that the
+    batch before has taken.
     """
 
     max_batch_size: int = 1000
@@ -68,12 +79,18 @@ class Task:
     """One request in a batch, and later its answer."""
 
     def __init__(
-        self, servable: Servable, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], deadline: float | None
+        self,
+        servable: Servable,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        deadline: float | None,
+        cancellation: Cancellation,
     ):
-        self.servable, self.feeds, self.fetches, self.deadline = servable, feeds, fetches, deadline
+        self.servable, self.feeds, self.fetches = servable, feeds, fetches
+        self.deadline, self.cancellation = deadline, cancellation
         self.rows = next(iter(feeds.values())).shape[0]
-        self.enqueued = time.monotonic()
-        self.done = threading.Event()
+        self.done = False
+        self.woken = threading.Event()  # it is done, or nobody waits for it any more
         self.result: list[np.ndarray] | None = None
         self.error: Exception | None = None
 
@@ -81,15 +98,14 @@ class Task:
         """The task, split into tasks of at most so many rows."""
         if self.rows <= rows:
             return [self]
-        return [
-            Task(self.servable, {k: v[i : i + rows] for k, v in self.feeds.items()}, self.fetches, self.deadline)
-            for i in range(0, self.rows, rows)
-        ]
+        pieces = [{k: v[i : i + rows] for k, v in self.feeds.items()} for i in range(0, self.rows, rows)]
+        return [Task(self.servable, feeds, self.fetches, self.deadline, self.cancellation) for feeds in pieces]
 
     def finish(self, result: list[np.ndarray] | None = None, error: Exception | None = None) -> None:
         """Ends a queued task with a result or an error, and releases the model. Called once."""
         self.result, self.error = result, error
-        self.done.set()
+        self.done = True
+        self.woken.set()
         self.servable.release()
 
     def take_error(self) -> tuple[grpc.StatusCode, str]:
@@ -99,8 +115,27 @@ class Task:
             return error.code, error.message
         return grpc.StatusCode.INTERNAL, repr(error)
 
-    def expired(self) -> bool:
-        return self.deadline is not None and time.monotonic() >= self.deadline
+    def given_up(self) -> ServingError | None:
+        """Why nobody waits for it any more."""
+        if self.cancellation.cancelled:
+            return cancelled()
+        late = self.deadline is not None and time.monotonic() >= self.deadline
+        return deadline_exceeded() if late else None
+
+
+class Queue:
+    """Tasks that can be one batch."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.tasks: collections.deque[Task] = collections.deque()
+        self.running = 0  # batches
+        self.expected = 0  # tasks: those of the batch before, and those that waited when it ended
+        self.wait_until = 0.0  # for as many
+
+    @property
+    def rows(self) -> int:
+        return sum(task.rows for task in self.tasks)
 
 
 class Batcher:
@@ -108,38 +143,58 @@ class Batcher:
 
     def __init__(self, parameters: BatchingParameters) -> None:
         self.parameters = parameters
-        self._queues: collections.OrderedDict[Hashable, collections.deque[Task]] = collections.OrderedDict()
+        self._queues: collections.OrderedDict[Hashable, Queue] = collections.OrderedDict()
+        self._running: list[int] = []  # steps of the batches that run
         self._changed = threading.Condition()
         self._stopping = False
+        ordinary = parameters.num_batch_threads
         self._threads = [
-            threading.Thread(target=self._work, name=f"batch-{i}", daemon=True)
-            for i in range(parameters.num_batch_threads)
+            threading.Thread(target=self._work, args=(number >= ordinary,), name=f"batch-{number}", daemon=True)
+            for number in range(ordinary + PASSING_THREADS)
         ]
         for thread in self._threads:
             thread.start()
 
     def run(
-        self, servable: Servable, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], deadline: float | None
+        self,
+        servable: Servable,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        deadline: float | None,
+        cancellation: Cancellation | None = None,
+        steps: int = 0,
     ) -> list[np.ndarray]:
-        """As `Servable.run`, but in one batch with other requests."""
+        """As `Servable.run`, but in one batch with other requests whose number of steps is similar."""
         shapes = [array.shape for array in feeds.values()]
         if any(not shape for shape in shapes):
             raise invalid("Batching session Run() input tensors must have at least one dimension.")
         if len({shape[0] for shape in shapes}) > 1:
             raise invalid("Batching session Run() input tensors must have equal 0th-dimension size.")
-        task = Task(servable, feeds, fetches, deadline)
+        task = Task(servable, feeds, fetches, deadline, cancellation or Cancellation())
         if task.rows > self.parameters.max_batch_size:
             raise invalid(
                 f"Task size {task.rows} is larger than maximum input batch size {self.parameters.max_batch_size}"
             )
         if task.rows == 0:
-            return servable.run(feeds, fetches, deadline)
-        key = (id(servable), tuple(fetches), tuple((n, a.dtype.str, a.shape[1:]) for n, a in sorted(feeds.items())))
+            return servable.run(feeds, fetches, deadline, task.cancellation)
+        # Up to a factor of two: no row waits for long until another one in its batch has made its steps.
+        similar = max(0, steps - 1).bit_length()
+        rows = tuple((n, a.dtype.str, a.shape[1:]) for n, a in sorted(feeds.items()))
+        queue, parts = self._enqueue((id(servable), tuple(fetches), rows, similar), 2**similar, task)
+        try:
+            results = [self._result(part) for part in parts]
+        except ServingError:
+            self._drop(queue, parts)
+            raise
+        return results[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*results, strict=True)]
+
+    def _enqueue(self, key: Hashable, steps: int, task: Task) -> tuple[Queue, list[Task]]:
         limit = self.parameters.max_enqueued_batches * self.parameters.batch_rows
         with self._changed:
             if self._stopping:
                 raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is shutting down")
-            waiting = sum(other.rows for other in self._queues.get(key, ()))
+            queue = self._queues.setdefault(key, Queue(steps))
+            waiting = queue.rows
             # A request may always wait if no other does, however large it is: it would never be accepted otherwise.
             if waiting and waiting + task.rows > limit:
                 raise ServingError(
@@ -151,82 +206,101 @@ class Batcher:
                 # The part holds the model until it is finished. The caller may have given up by then, at the deadline
                 # or after another part's error, and an unloaded model is freed as soon as nobody holds it.
                 part.servable.acquire()
-            self._queues.setdefault(key, collections.deque()).extend(parts)
-            self._changed.notify(len(parts))
-        results = [self._result(part) for part in parts]
-        return results[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*results, strict=True)]
+            queue.tasks.extend(parts)
+            self._changed.notify_all()
+        return queue, parts
 
     def _result(self, task: Task) -> list[np.ndarray]:
         timeout = None if task.deadline is None else max(0.0, task.deadline - time.monotonic())
-        if not task.done.wait(timeout):
-            raise deadline_exceeded()
+        with task.cancellation.calling(task.woken.set):
+            task.woken.wait(timeout)
+        if not task.done:
+            raise cancelled() if task.cancellation.cancelled else deadline_exceeded()
         if task.error is not None:
             # A new error: the old one's traceback refers to frames and their arrays, which would outlive the request.
             raise ServingError(*task.take_error())
         assert task.result is not None
         return task.result
 
-    def stop(self) -> None:
-        """Accepts no more requests, and runs those that wait."""
+    def _drop(self, queue: Queue, parts: list[Task]) -> None:
+        """Takes tasks that nobody waits for out of their queue: others can have their place."""
+        with self._changed:
+            dropped = [part for part in parts if part in queue.tasks]
+            for part in dropped:
+                queue.tasks.remove(part)
+        for part in dropped:
+            part.finish(error=cancelled())
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """Accepts no more requests, and runs those that wait, for at most so many seconds."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        end = time.monotonic() + timeout
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(max(0.0, end - time.monotonic()))
 
     # The threads
 
-    def _work(self) -> None:
+    def _work(self, passes: bool) -> None:
         while True:
-            batch = self._next_batch()
-            if batch is None:
-                return
+            with self._changed:
+                taken = self._next_batch(passes)
+                if taken is None:
+                    return
+                queue, batch = taken
+                self._running.append(queue.steps)
+                queue.running += 1
+            start = time.monotonic()
             self._run(batch)
+            end = time.monotonic()
+            with self._changed:
+                self._running.remove(queue.steps)
+                queue.running -= 1
+                queue.expected = len(batch) + len(queue.tasks)
+                queue.wait_until = end + min(self.parameters.batch_timeout_micros * 1e-6, (end - start) / 4)
+                self._changed.notify_all()
 
-    def _next_batch(self) -> list[Task] | None:
-        timeout = self.parameters.batch_timeout_micros * 1e-6
-        # A thread that was busy waits as well. The clients that it has just answered send their next requests
-        # immediately; without the wait these would miss the batch of those that waited meanwhile, every time, and there
-        # would be two batches of half the size.
-        free_since = time.monotonic()
-        with self._changed:
-            while True:
-                now = time.monotonic()
-                soonest = None
-                for key, queue in self._queues.items():
-                    ready_at = max(queue[0].enqueued, free_since) + timeout
-                    full = sum(task.rows for task in queue) >= self.parameters.batch_rows
-                    if full or now >= ready_at or self._stopping:
-                        return self._take(key, queue)
-                    soonest = ready_at if soonest is None else min(soonest, ready_at)
-                if self._stopping:
-                    return None
-                self._changed.wait(None if soonest is None else soonest - now)
+    def _next_batch(self, passes: bool) -> tuple[Queue, list[Task]] | None:
+        while True:
+            now = time.monotonic()
+            soonest = None
+            for key, queue in list(self._queues.items()):
+                if not queue.tasks:
+                    if now > queue.wait_until and not queue.running:
+                        del self._queues[key]
+                    continue
+                if passes and not (self._running and PASSED * queue.steps <= min(self._running)):
+                    continue
+                # The clients that were just answered send their next requests immediately. Without the wait these would
+                # miss the batch of those that waited meanwhile, every time: two batches of half the size.
+                together = len(queue.tasks) >= queue.expected or queue.rows >= self.parameters.batch_rows
+                if together or now >= queue.wait_until or self._stopping:
+                    return queue, self._take(key, queue)
+                soonest = min(queue.wait_until, queue.wait_until if soonest is None else soonest)
+            if self._stopping and not any(queue.tasks for queue in self._queues.values()):
+                return None
+            self._changed.wait(None if soonest is None else soonest - now)
 
-    def _take(self, key: Hashable, queue: collections.deque[Task]) -> list[Task]:
+    def _take(self, key: Hashable, queue: Queue) -> list[Task]:
         batch: list[Task] = []
         rows = 0
-        while queue and rows + queue[0].rows <= self.parameters.batch_rows:
-            task = queue.popleft()
+        while queue.tasks and rows + queue.tasks[0].rows <= self.parameters.batch_rows:
+            task = queue.tasks.popleft()
             batch.append(task)
             rows += task.rows
-        del self._queues[key]
-        if queue:
-            self._queues[key] = queue  # at the end: the others come first
-            self._changed.notify()
+        self._queues.move_to_end(key)  # the others come first
         return batch
 
     def _run(self, batch: list[Task]) -> None:
         for task in batch:
-            if task.expired():
-                task.finish(error=deadline_exceeded())
-        batch = [task for task in batch if not task.done.is_set()]
+            if (reason := task.given_up()) is not None:
+                task.finish(error=reason)
+        batch = [task for task in batch if not task.done]
         if not batch:
             return
         try:
-            deadlines = [task.deadline for task in batch]
-            latest = None if None in deadlines else max(deadlines)  # type: ignore[type-var]
-            results = self._joined(batch, latest)
+            results = self._joined(batch)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].finish(error=error)
@@ -238,17 +312,19 @@ class Batcher:
         for task, result in zip(batch, results, strict=True):
             task.finish(result)
 
-    def _joined(self, batch: list[Task], deadline: float | None) -> list[list[np.ndarray]]:
+    def _joined(self, batch: list[Task]) -> list[list[np.ndarray]]:
         rows = sum(task.rows for task in batch)
-        padding = self.parameters.padded(rows) - rows
+        total = self.parameters.padded(rows)
         feeds = {}
         for name in batch[0].feeds:
             parts = [task.feeds[name] for task in batch]
-            if padding:
-                parts.append(np.repeat(parts[0][:1], padding, axis=0))
+            if total > rows:
+                parts.append(np.repeat(parts[0][:1], total - rows, axis=0))
             feeds[name] = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        outputs = batch[0].servable.run(feeds, batch[0].fetches, deadline)
-        total = rows + padding
+        deadlines = [task.deadline for task in batch]
+        latest = None if None in deadlines else max(deadlines)  # type: ignore[type-var]
+        with stopped_by_all([task.cancellation for task in batch]) as cancellation:
+            outputs = batch[0].servable.run(feeds, batch[0].fetches, latest, cancellation)
         if any(not output.ndim or output.shape[0] != total for output in outputs):
             raise ServingError(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -256,3 +332,18 @@ class Batcher:
             )
         ends = np.cumsum([task.rows for task in batch])
         return [[output[end - task.rows : end] for output in outputs] for task, end in zip(batch, ends, strict=True)]
+
+
+@contextlib.contextmanager
+def stopped_by_all(cancellations: Sequence[Cancellation]) -> Iterator[Cancellation]:
+    """A cancellation for work that several clients wait for: it is cancelled when all of them are."""
+    together = Cancellation()
+
+    def look() -> None:
+        if all(cancellation.cancelled for cancellation in cancellations):
+            together.cancel()
+
+    with contextlib.ExitStack() as stack:
+        for cancellation in cancellations:
+            stack.enter_context(cancellation.calling(look))
+        yield together

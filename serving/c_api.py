@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
 
 from serving import c_strings
 
-OK, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 0, 8, 12, 13
+OK, CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 0, 1, 4, 8, 12, 13
+THREADS = 32 + 2 * (os.cpu_count() or 1)
 
 
 class SessionError(Exception):
@@ -54,6 +56,7 @@ def _library() -> ctypes.CDLL:
         "TF_Message": (text, [pointer]),
         "TF_NewSessionOptions": (pointer, []),
         "TF_DeleteSessionOptions": (None, [pointer]),
+        "TF_SetConfig": (None, [pointer, text, size, pointer]),
         "TF_NewGraph": (pointer, []),
         "TF_DeleteGraph": (None, [pointer]),
         "TF_NewBuffer": (ctypes.POINTER(_Buffer), []),
@@ -75,6 +78,15 @@ def _library() -> ctypes.CDLL:
         "TF_CloseSession": (None, [pointer, pointer]),
         "TF_DeleteSession": (None, [pointer, pointer]),
         "TF_GraphOperationByName": (pointer, [pointer, text]),
+        "TF_NewImportGraphDefOptions": (pointer, []),
+        "TF_DeleteImportGraphDefOptions": (None, [pointer]),
+        "TF_ImportGraphDefOptionsSetPrefix": (None, [pointer, text]),
+        "TF_GraphImportGraphDef": (None, [pointer, ctypes.POINTER(_Buffer), pointer, pointer]),
+        "TF_NewOperation": (pointer, [pointer, text, text]),
+        "TF_AddInput": (None, [pointer, _Output]),
+        "TF_AddInputList": (None, [pointer, ctypes.POINTER(_Output), integer]),
+        "TF_AddControlInput": (None, [pointer, pointer]),
+        "TF_FinishOperation": (pointer, [pointer, pointer]),
         "TF_AllocateTensor": (pointer, [integer, ctypes.POINTER(ctypes.c_int64), integer, size]),
         "TF_DeleteTensor": (None, [pointer]),
         "TF_TensorData": (pointer, [pointer]),
@@ -152,6 +164,10 @@ class SavedModelSession:
             self._graph = made(library.TF_NewGraph(), "a graph")
             options = made(library.TF_NewSessionOptions(), "a session's options")
             meta_graph = made(library.TF_NewBuffer(), "a buffer")
+            config = _config().SerializeToString()
+            with _Status() as status:
+                library.TF_SetConfig(options, config, len(config), status.pointer)
+                status.check()
             with _Status() as status:
                 self._session = library.TF_LoadSessionFromSavedModel(
                     options, None, str(path).encode(), tags, 1, self._graph, meta_graph, status.pointer
@@ -173,7 +189,12 @@ class SavedModelSession:
         self.meta_graph.ClearField("object_graph_def")
 
     def run(
-        self, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], timeout_ms: float | None = None
+        self,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        timeout_ms: float | None = None,
+        targets: Sequence[str] = (),
+        in_this_thread: bool = False,
     ) -> list[np.ndarray]:
         """Runs the graph.
 
@@ -181,21 +202,20 @@ class SavedModelSession:
             feeds: arrays of numbers by the names of tensors (``"name:0"``).
             fetches: names of the tensors to return.
             timeout_ms: the run stops with DEADLINE_EXCEEDED after this many milliseconds; ``None`` for no limit.
+            targets: names of operations to run besides.
+            in_this_thread: do not wait for the session's threads, which may be at work.
         """
         library = _library()
         arrays = [np.ascontiguousarray(array) if array.ndim else array for array in feeds.values()]
         inputs = (_Output * len(arrays))(*map(self._output, feeds))
         outputs = (_Output * len(fetches))(*map(self._output, fetches))
+        operations = (ctypes.c_void_p * len(targets))(*map(self._operation, targets))
         tensors = (ctypes.c_void_p * len(arrays))()
         results = (ctypes.c_void_p * len(fetches))()
-        options = None
+        options = _run_options(timeout_ms, in_this_thread)
         try:
             for i, array in enumerate(arrays):
                 tensors[i] = _new_tensor(array)
-            if timeout_ms is not None:
-                # Zero would mean that there is no limit.
-                settings = config_pb2.RunOptions(timeout_in_ms=max(1, int(timeout_ms))).SerializeToString()
-                options = made(library.TF_NewBufferFromString(settings, len(settings)), "a buffer")
             with _Status() as status:
                 library.TF_SessionRun(
                     self._session,
@@ -206,8 +226,8 @@ class SavedModelSession:
                     outputs,
                     results,
                     len(fetches),
-                    None,
-                    0,
+                    operations,
+                    len(targets),
                     None,
                     status.pointer,
                 )
@@ -223,6 +243,35 @@ class SavedModelSession:
             if options is not None:
                 library.TF_DeleteBuffer(options)
 
+    def add(self, graph: bytes, prefix: str) -> None:
+        """Adds the nodes of a serialised GraphDef, with a prefix before their names."""
+        library = _library()
+        buffer = made(library.TF_NewBufferFromString(graph, len(graph)), "a buffer")
+        options = library.TF_NewImportGraphDefOptions()
+        try:
+            library.TF_ImportGraphDefOptionsSetPrefix(made(options, "options"), prefix.encode())
+            with _Status() as status:
+                library.TF_GraphImportGraphDef(self._graph, buffer, options, status.pointer)
+                status.check()
+        finally:
+            library.TF_DeleteBuffer(buffer)
+            if options:
+                library.TF_DeleteImportGraphDefOptions(options)
+
+    def add_enqueue(self, name: str, queue: str, value: str, after: Sequence[str]) -> None:
+        """Adds a node that puts a tensor into a queue after other operations have run."""
+        library = _library()
+        inputs = self._output(queue), (_Output * 1)(self._output(value))
+        before = [self._operation(operation) for operation in after]
+        description = made(library.TF_NewOperation(self._graph, b"QueueEnqueueV2", name.encode()), "an operation")
+        library.TF_AddInput(description, inputs[0])
+        library.TF_AddInputList(description, inputs[1], 1)
+        for operation in before:
+            library.TF_AddControlInput(description, operation)
+        with _Status() as status:
+            library.TF_FinishOperation(description, status.pointer)
+            status.check()
+
     def close(self) -> None:
         """Frees the model's memory. No run may be in progress."""
         library = _library()
@@ -237,10 +286,35 @@ class SavedModelSession:
 
     def _output(self, name: str) -> _Output:
         operation, _, index = name.partition(":")
-        found = _library().TF_GraphOperationByName(self._graph, operation.encode())
+        return _Output(self._operation(operation), int(index or 0))
+
+    def _operation(self, name: str) -> int:
+        found = _library().TF_GraphOperationByName(self._graph, name.encode())
         if not found:
-            raise SessionError(INTERNAL, f"The graph has no operation {operation!r}")
-        return _Output(found, int(index or 0))
+            raise SessionError(INTERNAL, f"The graph has no operation {name!r}")
+        return found
+
+
+def _config() -> config_pb2.ConfigProto:
+    """Threads that take turns with operations, shared by all sessions.
+
+    A chain of small operations keeps its thread until the end. With one for each core, as usual, nothing else would
+    begin while as many chains run: no short request, and not even the node that stops a run.
+    """
+    config = config_pb2.ConfigProto()
+    config.session_inter_op_thread_pool.add(num_threads=THREADS, global_name="serving")
+    return config
+
+
+def _run_options(timeout_ms: float | None, in_this_thread: bool) -> Any:
+    """A buffer with the options of a run; ``None`` if there are none."""
+    if timeout_ms is None and not in_this_thread:
+        return None
+    settings = config_pb2.RunOptions(inter_op_thread_pool=-1 if in_this_thread else 0)
+    if timeout_ms is not None:
+        settings.timeout_in_ms = max(1, int(timeout_ms))  # zero would mean that there is no limit
+    content = settings.SerializeToString()
+    return made(_library().TF_NewBufferFromString(content, len(content)), "a buffer")
 
 
 def _new_tensor(array: np.ndarray) -> int:

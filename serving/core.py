@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,6 +19,7 @@ from tensorflow_serving.apis import (
 
 from serving.admission import Admission, ByteBudget, Limits
 from serving.batching import Batcher
+from serving.cancellation import Cancellation
 from serving.errors import ServingError, deadline_exceeded, exhausted, invalid
 from serving.inference import DEFAULT_SIGNATURE, METHODS, Inference, model_spec
 from serving.inputs import read_inputs
@@ -51,16 +53,23 @@ class ServerCore:
         self.inference = Inference(manager, self._run)
         self.limits = limits or Limits()
         self.bytes_in_flight = ByteBudget(self.limits.max_bytes_in_flight)
+        self._wanted: set[Cancellation] = set()
+        self._stopping = False
+        self._lock = threading.Lock()
 
     # Predict
 
     def predict(
-        self, request: predict_pb2.PredictRequest, deadline: float | None = None
+        self,
+        request: predict_pb2.PredictRequest,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> predict_pb2.PredictResponse:
         """Runs a signature.
 
         Args:
             deadline: time by `time.monotonic` at which the answer is due.
+            cancellation: is cancelled when nobody wants the answer any more; the computation stops then.
         """
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
@@ -79,7 +88,7 @@ class ServerCore:
             aliases = _outputs(signature, request.output_filter)
             fetches = [signature.outputs[alias].name for alias in aliases]
             with self.bytes_in_flight.hold(inputs.size):
-                arrays = self._run(servable, inputs.arrays, fetches, deadline)
+                arrays = self._run(servable, inputs.arrays, fetches, deadline, cancellation, inputs.steps)
                 response = predict_pb2.PredictResponse(model_spec=model_spec(servable, name))
                 for alias, array in zip(aliases, arrays, strict=True):
                     response.outputs[alias].CopyFrom(to_proto(array))
@@ -91,17 +100,35 @@ class ServerCore:
         feeds: Callable[[], Mapping[str, np.ndarray]],
         fetches: Sequence[str],
         deadline: float | None,
+        cancellation: Cancellation | None = None,
+        steps: int = 0,
     ) -> list[np.ndarray]:
         """Runs a graph as soon as there is room; ``feeds`` is called, and takes its memory, only then."""
-        if deadline is not None and time.monotonic() >= deadline:
+        deadline, cancellation = self.limits.deadline(deadline), cancellation or Cancellation()
+        if time.monotonic() >= deadline:
             raise deadline_exceeded()
+        with self._lock:
+            if self._stopping:
+                raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is shutting down")
+            self._wanted.add(cancellation)
         try:
             if self._batcher is not None:
-                return self._batcher.run(servable, feeds(), fetches, deadline)
-            with self._admission.slot(deadline):
-                return servable.run(feeds(), fetches, deadline)
+                return self._batcher.run(servable, feeds(), fetches, deadline, cancellation, steps)
+            with self._admission.slot(deadline, cancellation):
+                return servable.run(feeds(), fetches, deadline, cancellation)
         except MemoryError:
             raise exhausted("The server has not enough memory for this request") from None
+        finally:
+            with self._lock:
+                self._wanted.discard(cancellation)
+
+    def cancel_all(self) -> None:
+        """Stops all computations, and refuses further ones."""
+        with self._lock:
+            self._stopping = True
+            wanted = list(self._wanted)
+        for cancellation in wanted:
+            cancellation.cancel()
 
     def input_types(self, spec: model_pb2.ModelSpec) -> dict[str, int]:
         """Type of each input of a signature, which JSON does not say."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
+from serving.cancellation import Cancellation
 from serving.core import ServerCore
 from serving.errors import ServingError
 from serving.metrics import Metrics
@@ -53,12 +54,21 @@ def deadline_of(context: grpc.ServicerContext) -> float | None:
     return None if remaining is None or remaining > LONGEST else time.monotonic() + remaining
 
 
+def cancellation_of(context: grpc.ServicerContext) -> Cancellation:
+    """Is cancelled when the client cancels or leaves."""
+    cancellation = Cancellation()
+    if not context.add_callback(cancellation.cancel):
+        cancellation.cancel()  # it has left already
+    return cancellation
+
+
 class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServiceServicer):
     """TF-Serving's methods that ask models."""
 
     def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - gRPC's name
-        deadline = deadline_of(context)
-        return self.answer(context, "Predict", request.model_spec.name, lambda: self.core.predict(request, deadline))
+        deadline, cancellation = deadline_of(context), cancellation_of(context)
+        work = lambda: self.core.predict(request, deadline, cancellation)  # noqa: E731
+        return self.answer(context, "Predict", request.model_spec.name, work)
 
     def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         work = lambda: self.core.get_model_metadata(request)  # noqa: E731

@@ -19,7 +19,7 @@ from tensorflow_serving.apis import predict_pb2
 from serving.errors import invalid
 from serving.tensors import Declared, declared, to_array
 
-STEPS = "steps"  # the input of our exports that says how long a row takes
+SEED, STEPS = "seed", "steps"  # inputs of our exports that run chains, and of those that say for how long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Inputs:
     Attributes:
         protos: the messages, by the names of the graph's tensors.
         size: bytes of the arrays, and of the answer where it can be told.
-        steps: Gibbs steps that the request asks for; ``None`` if it does not say.
+        steps: Gibbs steps of the longest row, where they are known: what the time of a request depends on.
     """
 
     protos: Mapping[str, tuple[str, tensor_pb2.TensorProto]]
     size: int
-    steps: int | None = None
+    steps: int = 0
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays by the names of the graph's tensors. This is what takes memory."""
@@ -77,7 +77,10 @@ def read_inputs(
     if not isinstance(max_rows, int):
         return Inputs(protos, size)
     rows = _check_shapes(signature, shapes, max_rows)
-    steps = _steps(request.inputs[STEPS], rows, max_row_steps) if STEPS in shapes else None
+    if STEPS in shapes:
+        steps = _steps(request.inputs[STEPS], rows, max_row_steps)
+    else:
+        steps = int(facts.get("gibbs_steps", 0)) if SEED in shapes else 0
     return Inputs(protos, size + rows * _row_bytes(signature.outputs), steps)
 
 

@@ -62,6 +62,10 @@ class ModelManager:
         if self._poll_seconds > 0:
             self._poller.start()
 
+    def interrupt(self) -> None:
+        """Loads no further versions."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Stops watching, and unloads everything."""
         self._stop.set()

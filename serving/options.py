@@ -46,6 +46,8 @@ class Options:
     max_waiting: int = 64
     max_row_steps: int = Limits.max_row_steps
     max_bytes_in_flight: int = Limits.max_bytes_in_flight
+    default_deadline_seconds: float = Limits.default_deadline_seconds
+    max_deadline_seconds: float = Limits.max_deadline_seconds
     shutdown_grace_seconds: float = 30.0
     engine: str = "embedded"
 
@@ -81,6 +83,8 @@ HELP = {
     "max_row_steps": "Rows times Gibbs steps of one request.",
     "max_bytes_in_flight": "Bytes of all requests at hand, their tensors and answers; more are refused with "
     "RESOURCE_EXHAUSTED.",
+    "default_deadline_seconds": "Time for a request that sets no deadline.",
+    "max_deadline_seconds": "The longest time that any request gets.",
     "shutdown_grace_seconds": "Longest time to finish what was accepted, after SIGTERM.",
     "engine": "embedded, or tensorflow_model_server to run that program with the same flags.",
 }
@@ -91,6 +95,8 @@ OWN = (
     "max_waiting",
     "max_row_steps",
     "max_bytes_in_flight",
+    "default_deadline_seconds",
+    "max_deadline_seconds",
     "shutdown_grace_seconds",
     "engine",
     "rest_max_body_bytes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.c_api import SavedModelSession, SessionError
+from serving.c_api import SessionError
+from serving.cancellation import Cancellation
 from serving.errors import ServingError, status_of
+from serving.stopping import StoppableSession
 from serving.tensors import to_array
 from tf_wcd.export.saved_model import read_facts
 
@@ -35,7 +36,7 @@ class Servable:
     def __init__(self, name: str, version: int, path: Path, warmup: bool = True) -> None:
         self.name, self.version, self.path = name, version, path
         self.facts: dict[str, Any] = read_facts(path)
-        self._session = SavedModelSession(path)
+        self._session = StoppableSession(path)
         self.signatures: dict[str, meta_graph_pb2.SignatureDef] = dict(self._session.meta_graph.signature_def)
         self.signatures.pop("__saved_model_init_op", None)
         self._users = 0
@@ -48,19 +49,23 @@ class Servable:
             raise
 
     def run(
-        self, feeds: Mapping[str, np.ndarray], fetches: Sequence[str], deadline: float | None = None
+        self,
+        feeds: Mapping[str, np.ndarray],
+        fetches: Sequence[str],
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> list[np.ndarray]:
         """Runs the graph: arrays by names of tensors.
 
         Args:
             deadline: time by `time.monotonic` at which the run stops.
+            cancellation: stops the run if it is cancelled.
 
         Raises:
             ServingError: with TensorFlow's code and text.
         """
-        timeout = None if deadline is None else (deadline - time.monotonic()) * 1e3
         try:
-            return self._session.run(feeds, fetches, timeout)
+            return self._session.run(feeds, fetches, deadline, cancellation)
         except SessionError as error:
             raise ServingError(status_of(error.code), error.message) from None
 

@@ -36,6 +36,7 @@ from serving.unreadable import RefuseUnreadable
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
+STOPPING_SECONDS = 2.0  # for computations to stop that are told to
 SPARE_THREADS = 16  # for requests that need no computation, besides those that run and wait
 
 log = logging.getLogger("serving")
@@ -96,7 +97,7 @@ class Server:
         """Loads the models, then opens the ports.
 
         Args:
-            wait_for_models: an event that ends the wait for models without any version.
+            wait_for_models: an event that ends the wait for models; then no port is opened.
 
         Raises:
             RuntimeError: if a model cannot be loaded, if it has no version and its folder is not polled, or if a port
@@ -121,6 +122,8 @@ class Server:
             told = missing
             if (wait_for_models or threading.Event()).wait(1.0):
                 return
+        if wait_for_models is not None and wait_for_models.is_set():
+            return
         self._poller.start()
         if self.options.port or self.options.grpc_socket_path:
             self._start_grpc()
@@ -183,8 +186,15 @@ class Server:
             for service in SERVICES:
                 self._health.set(service, status)
 
+    def interrupt(self) -> None:
+        """Ends `start`, which may be loading: another thread calls this before `stop`."""
+        self.manager.interrupt()
+
     def stop(self) -> None:
-        """Refuses new requests with UNAVAILABLE, finishes accepted ones, and frees everything."""
+        """Refuses new requests with UNAVAILABLE, finishes accepted ones, and frees everything.
+
+        What is not finished when the time of grace is over is stopped.
+        """
         grace = self.options.shutdown_grace_seconds
         end = time.monotonic() + grace
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -192,9 +202,12 @@ class Server:
         if self._rest is not None:
             self._rest.stop(max(0.0, end - time.monotonic()))
         if stopped is not None:
-            stopped.wait()
+            stopped.wait(max(0.0, end - time.monotonic()))
         if self._batcher is not None:
-            self._batcher.stop()
+            self._batcher.stop(max(0.0, end - time.monotonic()))
+        self.core.cancel_all()
+        if stopped is not None:
+            stopped.wait(STOPPING_SECONDS)
         self._poller.stop()
         self.manager.stop()
 
@@ -212,22 +225,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: log.info("SIGHUP: nothing to do"))
     try:
-        server = Server(options)
+        return _serve(Server(options), stop)
+    except (ValueError, RuntimeError, OSError) as error:
+        print(f"wcd serve: {error}", file=sys.stderr)
+        return 1
+
+
+def _serve(server: Server, stop: threading.Event) -> int:
+    """Serves until the event is set. Models are loaded by another thread: signals come to this one at any time."""
+    problems: list[BaseException] = []
+
+    def start() -> None:
         try:
             server.start(stop)
             if not stop.is_set():
                 log.info("Serving: gRPC port %s, REST port %s", server.port, server.rest_port)
                 if server.rest_port is not None:
-                    log.info("Web page: %s", flags.url_of(options.host, server.rest_port))
-            stop.wait()
-            log.info("Shutting down")
-        finally:
-            server.stop()
-    except (ValueError, RuntimeError, OSError) as error:
-        print(f"wcd serve: {error}", file=sys.stderr)
-        return 1
+                    log.info("Web page: %s", flags.url_of(server.options.host, server.rest_port))
+        except BaseException as error:
+            problems.append(error)
+            stop.set()
+
+    starter = threading.Thread(target=start, name="start", daemon=True)
+    starter.start()
+    stop.wait()
+    if not problems:
+        log.info("Shutting down")
+    last = _exit_after(server.options.shutdown_grace_seconds + 2 * STOPPING_SECONDS, code=1 if problems else 0)
+    server.interrupt()
+    starter.join()
+    server.stop()
+    last.cancel()
+    if problems:
+        raise problems[0]
     return 0
+
+
+def _exit_after(seconds: float, code: int) -> threading.Timer:
+    """Ends the process when the time is over, whatever a thread still does: reads a pipe instead of a model, say."""
+
+    def end() -> None:
+        log.error("Something did not end in time: the process ends without it")
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _run_model_server(arguments: Sequence[str]) -> int:

