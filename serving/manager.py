@@ -14,6 +14,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from serving import version_files
+from serving.cancellation import Cancellation
 from serving.errors import MAX_MESSAGE, ServingError, invalid, not_found, status_of
 from serving.publish import folder_of
 from serving.servable import Servable
@@ -50,6 +51,7 @@ class ModelManager:
         self._lock = threading.Lock()  # guards the tables; held only briefly
         self._reconciling = threading.Lock()  # one thread at a time reads folders and loads
         self._stop = threading.Event()
+        self._loading = Cancellation()
         self._poll_seconds = poll_seconds
         self.apply(config, load=False)
         self._poller = threading.Thread(target=self._poll, name="versions", daemon=True)
@@ -63,8 +65,9 @@ class ModelManager:
             self._poller.start()
 
     def interrupt(self) -> None:
-        """Loads no further versions."""
+        """Loads no further versions, and gives up the one that is being loaded as soon as it can."""
         self._stop.set()
+        self._loading.cancel()
 
     def stop(self) -> None:
         """Stops watching, and unloads everything."""
@@ -208,7 +211,7 @@ class ModelManager:
                 log.info("Loading version %d of %s", version, name)
             self._set(model, version, VersionStatus(State.LOADING))
             version_files.check_version(path, model.roots)
-            servable = Servable(name, version, path, self._warmup)
+            servable = Servable(name, version, path, self._warmup, self._loading)
             if version_files.state_of(path) != files:
                 servable.close_when_unused(0)
                 raise version_files.incomplete(f"The files of {path} changed while they were loaded")

@@ -31,9 +31,12 @@ class Servable:
         version: its number.
         path: folder of the SavedModel.
         warmup: run the warm-up requests of the SavedModel; one that fails makes the load fail.
+        cancellation: ends the warm-up if it is cancelled; then the load fails.
     """
 
-    def __init__(self, name: str, version: int, path: Path, warmup: bool = True) -> None:
+    def __init__(
+        self, name: str, version: int, path: Path, warmup: bool = True, cancellation: Cancellation | None = None
+    ) -> None:
         self.name, self.version, self.path = name, version, path
         self.facts: dict[str, Any] = read_facts(path)
         self._session = StoppableSession(path)
@@ -43,7 +46,7 @@ class Servable:
         self._unused = threading.Condition()
         try:
             if warmup:
-                self._warm_up()
+                self._warm_up(cancellation)
         except BaseException:
             self._session.close()
             raise
@@ -88,7 +91,7 @@ class Servable:
         self._session.close()
         return True
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, cancellation: Cancellation | None) -> None:
         file = self.path / WARMUP_FILE
         if not file.exists():
             return
@@ -99,4 +102,4 @@ class Servable:
             request = log.predict_log.request
             signature = self.signatures[request.model_spec.signature_name or "serving_default"]
             feeds = {signature.inputs[key].name: to_array(proto, key) for key, proto in request.inputs.items()}
-            self.run(feeds, [info.name for info in signature.outputs.values()])
+            self.run(feeds, [info.name for info in signature.outputs.values()], None, cancellation)

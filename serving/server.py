@@ -90,6 +90,7 @@ class Server:
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
         self._health: Any = None
+        self._interrupted = False
         self.port: int | None = None
         self.rest_port: int | None = None
 
@@ -106,6 +107,8 @@ class Server:
         if flags.reload_roots(self.options) != [] and not flags.is_loopback(self.options.host):
             log.warning("Anyone who reaches %s can change the models of this server", self.options.host)
         self.manager.start()
+        if self._interrupted:
+            return
         told = ""
         while self.manager.missing():
             failures = self.manager.failures()
@@ -122,7 +125,7 @@ class Server:
             told = missing
             if (wait_for_models or threading.Event()).wait(1.0):
                 return
-        if wait_for_models is not None and wait_for_models.is_set():
+        if self._interrupted:
             return
         self._poller.start()
         if self.options.port or self.options.grpc_socket_path:
@@ -188,6 +191,7 @@ class Server:
 
     def interrupt(self) -> None:
         """Ends `start`, which may be loading: another thread calls this before `stop`."""
+        self._interrupted = True
         self.manager.interrupt()
 
     def stop(self) -> None:

@@ -1,6 +1,5 @@
 """Work that nobody wants any more ends: after a client has left, at deadlines, and at the end of the server."""
 
-import os
 import signal
 import time
 
@@ -12,8 +11,9 @@ from serving.admission import Admission, Limits
 from serving.cancellation import Cancellation
 from serving.errors import ServingError
 from serving.servable import Servable
-from tests.serving.conftest import N_V, Connection, eventually, running
-from tests.serving.processes import serving_process
+from tests.serving.conftest import N_V, Connection, eventually, put, running
+from tests.support.processes import serving_process
+from tf_wcd.export import manifest, warmup
 
 X = np.zeros([10, N_V], "float32")
 LONG = {"visible": X, "seed": np.arange(10), "steps": np.full(10, 1_000_000, "int32")}  # a minute and more
@@ -138,13 +138,17 @@ def test_signals(base, tmp_path):
         assert process.wait(60) == 0
         assert time.monotonic() - start < 15  # a minute and more without the stop
         assert "SIGHUP" in process.log
-    stuck = tmp_path / "stuck" / "1"
-    stuck.mkdir(parents=True)
-    os.mkfifo(stuck / "saved_model.pb")  # whose reader waits for ever
+    # A version whose warm-up takes a minute and more.
+    loads = put(base / "1", tmp_path / "loads", 1)
+    (loads / "assets.extra" / warmup.FILE).unlink()
+    warmup.write_warmup(loads / "assets.extra", {"gibbs": LONG})
+    (loads / manifest.MANIFEST).unlink()
     for number in (signal.SIGTERM, signal.SIGINT):
-        with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={stuck.parent}", grace) as process:
+        with serving_process("--port=-1", "--model_name=rbm", f"--model_base_path={loads.parent}", grace) as process:
             eventually(lambda p=process: "Loading version 1" in p.log, 120)
-            time.sleep(0.5)
+            time.sleep(1)
+            start = time.monotonic()
             process.send(number)
             assert process.wait(60) == 0
+            assert time.monotonic() - start < 15
             assert "Shutting down" in process.log
