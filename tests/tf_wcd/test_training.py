@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_wcd
 from tests.support import brute_force as bf
 from tf_wcd.training import sharing
+from tf_wcd.training.inputs import arrays
 from tf_wcd.training.inputs.arrays import index_blocks
 from tf_wcd.training.inputs.datasets import stacked_dataset
 from tf_wcd.training.loop import automatic_updates_per_call
@@ -44,6 +45,27 @@ def test_many_updates_in_one_call_equal_single_ones(data, phase):
     for run in runs[1:]:
         assert int(run.optimizer.iterations) == 21
         np.testing.assert_allclose(weights(run), weights(runs[0]), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_size": 8, "epochs": 3},
+        {"batch_size": 8, "epochs": 3, "steps_per_epoch": 7},
+        {"batch_size": 50, "epochs": 2, "sample_weight": np.arange(50.0)},
+    ],
+    ids=["pass", "endless", "whole"],
+)
+def test_data_too_large_for_the_device_come_in_blocks(arguments, monkeypatch):
+    resident = fitted(layer={"negative_phase": "pcd"}, **arguments)
+    monkeypatch.setattr(arrays, "MAX_RESIDENT_BYTES", 1000)
+    monkeypatch.setattr(arrays, "MAX_BLOCK_BYTES", 1000)
+    filled = []
+    monkeypatch.setattr(arrays.ResidentData, "fill", lambda *_: filled.append(1))
+    streamed = fitted(layer={"negative_phase": "pcd"}, **arguments)
+    assert not filled
+    assert int(streamed.optimizer.iterations) == int(resident.optimizer.iterations)
+    np.testing.assert_allclose(weights(streamed), weights(resident), atol=2e-6)
 
 
 @pytest.mark.xla

@@ -18,6 +18,7 @@ from tf_wcd.sampling.population import (
     pooled,
     reweighted,
 )
+from tf_wcd.shapes import with_shape
 
 GROUPS = 10
 _ARRAYS = tuple(f"observer_{name}" for name in Population._fields)
@@ -70,7 +71,7 @@ class Observers:
             return {}
         own = log_partitions(population)
         count = own.shape[-1] * replicas.count()
-        estimate, error = pooled(tf.ensure_shape(replicas.gather(own), [*own.shape[:-1], count]))
+        estimate, error = pooled(with_shape(replicas.gather(own), [*own.shape[:-1], count]))
         return {"online_log_partition": estimate, "online_log_partition_error": error}
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_wcd import replicas
 from tf_wcd.sampling.resampling import systematic_indices
+from tf_wcd.shapes import with_shape
 
 
 def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
@@ -23,8 +24,8 @@ def resampled(values: tf.Tensor, log_weights: tf.Tensor, uniform: tf.Tensor) -> 
         ``[..., M, n]``, this replica's part of the resampled points, which then all have the same weight.
     """
     count = values.shape[-2] * replicas.count()
-    whole = tf.ensure_shape(replicas.gather(values, axis=-2), [*values.shape[:-2], count, values.shape[-1]])
-    weights = tf.ensure_shape(replicas.gather(log_weights), [*log_weights.shape[:-1], count])
+    whole = with_shape(replicas.gather(values, axis=-2), [*values.shape[:-2], count, values.shape[-1]])
+    weights = with_shape(replicas.gather(log_weights), [*log_weights.shape[:-1], count])
     indices = systematic_indices(weights, replicas.gather(uniform[..., None])[..., 0])
     chosen = tf.gather(whole, indices, axis=-2, batch_dims=len(indices.shape) - 1)
     return replicas.own_rows(chosen)

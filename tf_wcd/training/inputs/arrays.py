@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from tf_wcd import replicas
 from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.shapes import with_shape
 from tf_wcd.tables import table_of
-from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple
+from tf_wcd.training.inputs.base import MAX_BLOCK_BYTES, Blocks, DataSpec, Feed, Input, as_triple, stacked_blocks
 from tf_wcd.training.inputs.labels import one_hot
 
 DEFAULT_BATCH_SIZE = 32
+MAX_RESIDENT_BYTES = 2**31  # larger data are not put on the device as a whole
 ROWS_AT_A_TIME = 2**14
 
 
@@ -111,6 +113,10 @@ class ArrayInput(Input):
             batches = self.batches(lambda: blocks(1)).map(as_triple)
             return Feed(replicas.distributed(batches, model.distribute_strategy), updates)
         per_call = model.updates_per_call(updates, self.batch_size)
+        row_bytes = (self.width + self.spec.classes) * np.dtype(self.spec.dtype).itemsize
+        if len(self.x) * row_bytes > MAX_RESIDENT_BYTES:
+            most = max(1, min(per_call, MAX_BLOCK_BYTES // (self.batch_size * row_bytes)))
+            return Feed(self.stacked(lambda: blocks(most)), updates, blocks=stacked_blocks(per_call))
         resident = model.resident_data(self.width + self.spec.classes)
         resident.fill(self.rows(), self.scaled_weights())
         whole = len(self.x) if self.batch_size == len(self.x) else None
@@ -122,6 +128,28 @@ class ArrayInput(Input):
             variables=(resident.visible, resident.weights),
         )
         return Feed(ticks(), updates, blocks=source, close=resident.clear)
+
+    def stacked(self, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
+        """Blocks ``(rows, weights, updates)`` in the order of blocks of row numbers, fetched ahead.
+
+        They are cut from the arrays as they are needed: the device holds a few of them and never all of the data.
+        """
+        weights = self.scaled_weights()
+        whole = np.arange(len(self.x))
+
+        def generate() -> Iterator[tuple[Any, ...]]:
+            for block in blocks():
+                chosen = block if block.shape[1] else np.tile(whole, [len(block), 1])
+                rows = self.rows(chosen.ravel())
+                yield rows.reshape(*chosen.shape, -1), weights[chosen], np.int32(len(block))
+
+        dtype, width = self.spec.dtype, self.width + self.spec.classes
+        shapes = (
+            tf.TensorSpec([None, None, width], dtype),
+            tf.TensorSpec([None, None], dtype),
+            tf.TensorSpec([], "int32"),
+        )
+        return tf.data.Dataset.from_generator(generate, output_signature=shapes).prefetch(1)
 
     def batches(self, blocks: Callable[[], Iterator[np.ndarray]]) -> tf.data.Dataset:
         """Batches ``(rows, weights)`` in the order of blocks of one update each, see `index_blocks`."""
@@ -173,7 +201,7 @@ class ResidentData:
             if whole is None:
                 return tf.gather(self.visible, block[i]), tf.gather(self.weights, block[i])
             width = self.visible.shape[1]
-            return tf.ensure_shape(self.visible, [whole, width]), tf.ensure_shape(self.weights, [whole])
+            return with_shape(self.visible, [whole, width]), with_shape(self.weights, [whole])
 
         return chosen
 

@@ -15,6 +15,8 @@ from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.training.inputs.labels import one_hot
 from tf_wcd.units import Unit
 
+MAX_BLOCK_BYTES = 2**26  # of batches that are stacked
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSpec:
@@ -147,6 +149,11 @@ class Input(abc.ABC):
     @abc.abstractmethod
     def evaluation(self) -> dict[str, Any]:
         """Arguments for Keras' `evaluate`: batches ``(rows, anything, sample weights)``."""
+
+
+def stacked_blocks(updates_per_call: int) -> Blocks:
+    """Blocks that are the batches themselves, stacked: a data set yields them, with the number of updates behind."""
+    return Blocks(updates_per_call, lambda block, i: (block[0][i], block[1][i]), "stacked")
 
 
 @tf.autograph.experimental.do_not_convert

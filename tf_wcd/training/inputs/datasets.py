@@ -11,10 +11,17 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import replicas
-from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple, shape_of_batch
+from tf_wcd.training.inputs.base import (
+    MAX_BLOCK_BYTES,
+    DataSpec,
+    Feed,
+    Input,
+    as_triple,
+    shape_of_batch,
+    stacked_blocks,
+)
 from tf_wcd.training.inputs.labels import one_hot_tensor
 
-MAX_STACK_BYTES = 2**26
 # Marks our own messages inside the errors of a pipeline, which wrap them in several lines.
 _MARK = "tf_wcd: "
 
@@ -66,8 +73,7 @@ class DatasetInput(Input):
         if updates is not None and self.steps_per_epoch is None:
             # Keras counts the elements of what it is given: it gets the number of updates instead, pass by pass.
             stacked = stacked.repeat()
-        blocks = Blocks(per_call, lambda block, i: (block[0][i], block[1][i]), "stacked")
-        return Feed(stacked, updates, blocks=blocks)
+        return Feed(stacked, updates, blocks=stacked_blocks(per_call))
 
     def evaluation(self) -> dict[str, Any]:
         return {"x": self.checked().map(as_triple)}
@@ -185,7 +191,7 @@ def stacked_dataset(
     """
     x_spec = dataset.element_spec[0]
     batch_bytes = max(1, batch_size * x_spec.shape[1] * x_spec.dtype.size)
-    most = max(1, min(updates_per_block, MAX_STACK_BYTES // batch_bytes, updates_per_epoch or updates_per_block))
+    most = max(1, min(updates_per_block, MAX_BLOCK_BYTES // batch_bytes, updates_per_epoch or updates_per_block))
     epoch = updates_per_epoch or most
     blocks = -(-epoch // most)
 
