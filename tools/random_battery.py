@@ -29,8 +29,9 @@ from trainers.store.records import Records
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "dieharder.jsonl"
 VERDICTS = ("PASSED", "WEAK", "FAILED")
 # By dieharder's numbers: birthdays, OPERM5, ranks of matrices, ones in bytes, parking lot, spheres, runs, craps, the
-# first three of NIST's suite, bits, minimum distance, permutations, Kolmogorov and Smirnov, and lags.
-TESTS = (0, 1, 2, 8, 10, 11, 12, 15, 16, 100, 101, 102, 200, 201, 202, 204, 209)
+# first three of NIST's suite, bits, minimum distance, permutations, lagged sums, Kolmogorov and Smirnov, pairs of bits.
+TESTS = (0, 1, 2, 8, 10, 11, 12, 15, 16, 100, 101, 102, 200, 201, 202, 203, 204, 209)
+LENGTHS = {200: 3, 201: 3, 202: 5, 203: 7}  # of tuples, where a test asks for one
 
 
 def draws() -> Iterator[tf.Tensor]:
@@ -73,6 +74,8 @@ def words(numbers: np.ndarray) -> bytes:
 def run(stream: str, test: int) -> list[dict[str, Any]]:
     """The results of one test of dieharder on a stream, one for each line of its table."""
     command = ["dieharder", "-g", "200", "-d", str(test), "-D", "default", "-c", ","]
+    if test in LENGTHS:
+        command += ["-n", str(LENGTHS[test])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
