@@ -23,6 +23,7 @@ def check_visible(
     dtype: Any = "float32",
     strict: bool = False,
     names: Any = None,
+    missing: bool = False,
 ) -> np.ndarray:
     """Visible states as an array ``[rows, width]``.
 
@@ -34,6 +35,7 @@ def check_visible(
         dtype: type of the result; ``None`` leaves it.
         strict: accept only states of the unit, not expectations.
         names: names of the columns that a frame must have; ``None`` for any.
+        missing: accept NaN, for unknown units, in all columns of a unit or in none.
 
     Raises:
         ValueError: for anything but a non-empty matrix of the right width with values that the unit accepts.
@@ -54,11 +56,19 @@ def check_visible(
         unit.check_columns(x.shape[1])
     if dtype is not None:
         x = x.astype(dtype, copy=False)
+    given, unknown = x, None
     # A sum is finite only if all its terms are, and passes over the data without a copy.
     if not np.isfinite(x.sum(dtype="float64")):
-        raise ValueError(f"`{what}` contains NaN or infinite values. Received: {_first(x, ~np.isfinite(x), own_names)}")
+        unknown = np.isnan(x) & missing
+        if not (np.isfinite(x) | unknown).all():
+            raise ValueError(
+                f"`{what}` contains {'' if missing else 'NaN or '}infinite values. "
+                f"Received: {_first(x, ~(np.isfinite(x) | unknown), own_names)}"
+            )
+        if unit is not None:
+            x = _with_middle(x, unknown, unit, what, own_names)
     if unit is None:
-        return x
+        return given
     if _any_chunk(x, unit.accepts):
         hint = unit.hint(float(x.min()), float(x.max()))
         bad = ~_of_array(unit.accepts, x)
@@ -67,11 +77,42 @@ def check_visible(
             f"Received: {_first(x, bad, own_names)}"
         )
     if strict and _any_chunk(x, unit.are_states):
+        bad = ~_of_array(unit.are_states, x)
+        bad = bad if unknown is None else bad & ~unknown
+        if bad.any():
+            raise ValueError(
+                f"`{what}` must hold states of {unit.name!r} units, {unit.state_domain()}. "
+                f"Received: {_first(x, bad, own_names)}"
+            )
+    return given
+
+
+def _with_middle(x: np.ndarray, unknown: np.ndarray, unit: Unit, what: str, names: Any) -> np.ndarray:
+    """The data with unknown units in the middle of their range, which every check lets pass."""
+    first = unit.describe_columns(x.shape[1]).first
+    in_part = unknown != unknown[:, first]
+    if in_part.any():
         raise ValueError(
-            f"`{what}` must hold states of {unit.name!r} units, {unit.state_domain()}. "
-            f"Received: {_first(x, ~_of_array(unit.are_states, x), own_names)}"
+            f"`{what}` must be unknown (NaN) in all columns of a unit or in none. "
+            f"Received: a unit that is unknown in part, {_first(x, in_part, names)}"
         )
-    return x
+    return np.where(unknown, unit.midpoints(x.shape[1]).astype(x.dtype), x)
+
+
+def known_means(x: np.ndarray, unit: Unit, weights: np.ndarray | None = None) -> np.ndarray:
+    """Means of the columns over their known entries, float64; of a column without any, the middle of its range.
+
+    Args:
+        x: ``[rows, columns]``, with NaN for unknown entries.
+        unit: type of the visible units.
+        weights: ``[rows]``; equal if not given.
+    """
+    if weights is None and not np.isnan(x).any():
+        return x.mean(axis=0, dtype="float64")
+    known = ~np.isnan(x)
+    weights = np.ones(len(x)) if weights is None else weights
+    total, of_known = weights @ known, weights @ np.where(known, x, 0.0)
+    return np.where(total > 0, of_known / np.where(total > 0, total, 1.0), unit.midpoints(x.shape[1]))
 
 
 def warn_of_doubt(x: np.ndarray, unit: Unit) -> None:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.arguments import check_integer, check_seed, is_integer
+from tf_wcd.arguments import check_integer, is_integer
 from tf_wcd.negative_phases import composition
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, key_of
@@ -73,6 +73,14 @@ class RBMLayer(ContrastiveModel):
             anew for each example, which then lacks it in both phases; with ``negative_phase="cd"``. Everywhere else the
             model has all of its units, with the parameters that were learned. They are not scaled: the scaling of the
             paper is for networks that are read in one direction. `DBN.fit` drops nothing.
+        missing: ``"nan"`` for data in which NaN stands for an unknown entry (of a unit of several columns, in all of
+            them). `fit` then follows the gradient of log P(known entries of a row): its positive phase averages over
+            the unknown units, given the known ones. With at most 2^10 states on one side (ten binary units) the average
+            is exact. In larger models one draw stands for it, from a chain of Gibbs sampling with the known units held,
+            which starts with the unknown ones in the middle of their range: it is biased towards that start as far as
+            the chain has not forgotten it. Labels may be unknown, too. Nothing is said of *why* an entry is unknown:
+            that must not depend on its value. ``None`` refuses NaN.
+        missing_steps: Gibbs steps of these chains at each update.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
@@ -214,11 +222,6 @@ class RBMLayer(ContrastiveModel):
                 f"Chains of {gibbs_steps} Gibbs steps do not give samples of this model. {known.reason}", stacklevel=3
             )
             self._untracked.warned_of_mixing = True
-
-    def sampling_key(self, seed: int | None) -> tf.Tensor:
-        """The key, uint32 [2], of samples or of an estimate: that of the seed, or a new one for ``None``."""
-        seed = check_seed(seed)
-        return key_of(self.sampling_seed_generator.next() if seed is None else tf.constant([seed, 0], tf.int64))
 
     def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
         """Writes a SavedModel that TF-Serving serves, with signatures for samples, codes and energies.

@@ -20,6 +20,7 @@ from tf_wcd.evaluation.normal import all_normal, log_normal_integral
 from tf_wcd.machine import Machine
 from tf_wcd.normaliser import check_normaliser
 from tf_wcd.tables import array_of
+from tf_wcd.training.imputation import free_energy_of_known
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -99,15 +100,19 @@ def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndar
 
     Args:
         rbm: a built `RBMLayer` with at most 25 units on its smaller side.
-        x: states ``[n, visible units]``.
+        x: states ``[n, visible units]``. Of a layer with ``missing="nan"``, NaN stands for unknown entries: the result
+            is log P(known entries), where one side has at most 2^10 states.
         memory_limit: as for `log_partition`; besides it there is one copy of ``x`` in float64.
 
     Returns:
         float64 ``[n]``, or ``[count, n]`` for an ensemble.
     """
     machine = rbm.machine().cast("float64")
-    x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
+    missing = bool(rbm.missing)
+    x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True, missing=missing)
     log_z = np.asarray(log_partition(rbm, memory_limit))
+    if missing and np.isnan(x).any():
+        return -free_energy_of_known(machine, tf.constant(x)).numpy() - log_z[..., None]
     return -free_energies(machine, x, memory_limit) - log_z[..., None]
 
 

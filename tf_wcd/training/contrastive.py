@@ -17,8 +17,9 @@ from tf_wcd.random import key_of
 from tf_wcd.regularizers import Proximal
 from tf_wcd.training.dropout import with_dropout
 from tf_wcd.training.gradient import Gradient, Offsets
+from tf_wcd.training.imputation import ImputingModel
 from tf_wcd.training.inputs import Input
-from tf_wcd.training.labelled_model import LabelledModel
+from tf_wcd.training.missing import complete, known_measures, summed_out
 from tf_wcd.training.objectives import hybrid, label_gradient, label_measures, phases_without_points
 from tf_wcd.training.sparsity import running_activity, towards_target
 from tf_wcd.training.step import Phases, gradient_of, measures_of, phases_of
@@ -26,7 +27,7 @@ from tf_wcd.training.step import Phases, gradient_of, measures_of, phases_of
 _CHAINS = 0xC4A1  # the purpose of the key of the first chains: with or without them, updates draw the same numbers
 
 
-class ContrastiveModel(LabelledModel):
+class ContrastiveModel(ImputingModel):
     """One RBM, or several along leading axes, whose step is the difference of a positive and a negative phase."""
 
     # The update
@@ -54,12 +55,18 @@ class ContrastiveModel(LabelledModel):
         visible = tf.cast(rows, machine.kernel.dtype)
         if training and self.hidden_dropout:
             machine = with_dropout(machine, visible, self.hidden_dropout, key)
+        if self.missing:
+            visible, unknown = complete(machine, visible, self.missing_steps, key)
+            phases = phases_of(machine, self.negative_phase, visible, sample_weight, state, key)
+            return phases._replace(unknown=unknown)
         if not self.has_negative_phase:
             return phases_without_points(machine, visible, sample_weight, state)
         return phases_of(machine, self.negative_phase, visible, sample_weight, state, key)
 
     def measures(self, update: Phases) -> dict[str, Any]:
         measures: dict[str, Any] = measures_of(update)
+        if update.unknown is not None:
+            measures |= known_measures(update, measures["loss"])
         if self.classes:
             measures |= label_measures(update, self.objective, self.generative_weight, measures["loss"])
         return measures | (self.negative_phase.metrics(update.state) if self.has_negative_phase else {})
@@ -88,7 +95,8 @@ class ContrastiveModel(LabelledModel):
         """The gradient of the objective, to be followed downhill."""
         offsets = self.offsets()
         if self.objective == "generative":
-            return gradient_of(update, offsets)
+            gradient = gradient_of(update, offsets)
+            return gradient if update.unknown is None else summed_out(gradient, update, offsets)
         of_labels = label_gradient(update, offsets)
         if not self.has_negative_phase:
             return of_labels

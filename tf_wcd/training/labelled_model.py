@@ -24,7 +24,8 @@ class LabelledModel(MachineModel):
 
     def data_spec(self) -> DataSpec:
         width = self.data_width if self.built else None
-        return DataSpec(self.data_unit, width, self.classes, self.variable_dtype, self.feature_names_in_)
+        names = self.feature_names_in_
+        return DataSpec(self.data_unit, width, self.classes, self.variable_dtype, names, bool(self.missing))
 
     def require_classes(self, received: str) -> None:
         """Raises ValueError if the model has no labels."""
@@ -100,10 +101,12 @@ class LabelledModel(MachineModel):
         mean = top_hidden_mean(self.machine(), tf.cast(inputs, self.variable_dtype))
         return tf.cast(mean, self.compute_dtype)
 
-    def checked_data(self, x: Any) -> np.ndarray:
-        """Rows without labels as a checked array; builds the layer for them."""
+    def checked_data(self, x: Any, missing: bool = False) -> np.ndarray:
+        """Rows without labels as a checked array, with NaN for unknown entries by option; builds the layer for them."""
         width = self.data_width if self.built else None
-        x = data_checks.check_visible(x, self.data_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_)
+        x = data_checks.check_visible(
+            x, self.data_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_, missing=missing
+        )
         if not self.built:
             self.build((None, x.shape[1]))
         return x

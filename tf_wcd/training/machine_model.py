@@ -17,6 +17,7 @@ from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.normaliser import check_sides, flaw
 from tf_wcd.tables import array_of, is_table
 from tf_wcd.training.dropout import check_dropout
+from tf_wcd.training.missing import check_missing
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.objectives import check_objective
 from tf_wcd.training.phase_variables import PhaseVariables
@@ -58,6 +59,8 @@ class MachineModel(TrainingModel):
         objective: str = "generative",
         generative_weight: float = 0.01,
         hidden_dropout: float = 0.0,
+        missing: str | None = None,
+        missing_steps: int = 10,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -76,6 +79,7 @@ class MachineModel(TrainingModel):
         self.hidden_dropout = check_dropout(
             hidden_dropout, self.hidden_unit, self.units, self.negative_phase, self.objective
         )
+        self.missing, self.missing_steps = check_missing(missing, missing_steps, self.objective, self.hidden_dropout)
         self.standardized = bool(standardized)
         self.centered = bool(centered) or self.standardized
         self.centering_rate = float(centering_rate)
@@ -270,16 +274,16 @@ class MachineModel(TrainingModel):
         >>> [round(float(mean), 2) for mean in rbm.reconstruct([[0, 0]])[0]]
         [0.01, 0.75]
         """
-        x = self.checked_visible(x)
-        means = x.mean(axis=0, keepdims=True, dtype="float64").astype(self.variable_dtype)
+        x = self.checked_visible(x, missing=bool(self.missing))
+        means = data_checks.known_means(x, self.visible_unit)[None].astype(self.variable_dtype)
         bias = self.machine().visible.bias_of_means(means)[..., 0, :]
         self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
 
-    def checked_visible(self, x: Any) -> np.ndarray:
-        """Visible states as a checked array; builds the layer for them."""
+    def checked_visible(self, x: Any, missing: bool = False) -> np.ndarray:
+        """Visible states as a checked array, with NaN for unknown entries by option; builds the layer for them."""
         width = self.num_visible if self.built else None
         x = data_checks.check_visible(
-            x, self.visible_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_
+            x, self.visible_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_, missing=missing
         )
         if not self.built:
             self.build((None, x.shape[1] - self.classes))
@@ -307,6 +311,8 @@ class MachineModel(TrainingModel):
             "objective": self.objective,
             "generative_weight": self.generative_weight,
             "hidden_dropout": self.hidden_dropout,
+            "missing": self.missing,
+            "missing_steps": self.missing_steps,
             "seed": self.seed,
         }
 

@@ -15,7 +15,7 @@ from tf_wcd.arguments import check_positive
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points, State
 from tf_wcd.sampling.passes import by_label, fields_with_labels, label_log_prob, label_log_weights
-from tf_wcd.training.gradient import Gradient, Offsets, at_offsets
+from tf_wcd.training.gradient import Gradient, Offsets, at_offsets, centred_kernel
 from tf_wcd.training.step import Phases, Weighted, normalised_sample_weight
 
 OBJECTIVES = ("generative", "discriminative", "hybrid")
@@ -68,7 +68,7 @@ def label_gradient(phases: Phases, offsets: Offsets | None = None) -> Gradient:
     hidden_unit = machine.hidden.expected_parameter_gradients(fields, -flat)
     if offsets is None:
         return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, None)
-    kernel = _centred(kernel, visible_bias, hidden_bias, offsets)
+    kernel = centred_kernel(kernel, visible_bias, hidden_bias, offsets)
     kernel, visible_bias, hidden_bias = at_offsets(kernel, visible_bias, hidden_bias, offsets)
     means = _data_means(phases, fields, hidden, labels, offsets)
     return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, means)
@@ -78,15 +78,6 @@ def _parts(phases: Phases) -> tuple[tf.Tensor, tf.Tensor]:
     """The visible units of a batch without labels, and the labels."""
     classes = phases.machine.visible.classes
     return phases.batch.visible[..., :-classes], phases.batch.visible[..., -classes:]
-
-
-def _centred(kernel: tf.Tensor, visible_bias: tf.Tensor, hidden_bias: tf.Tensor, offsets: Offsets) -> tf.Tensor:
-    """The kernel's part taken of x - mu and h - lambda, from the parts of a plain gradient.
-
-    Both phases have the same weight, so that the product of the two offsets drops out.
-    """
-    mu, lam = (tf.convert_to_tensor(offset) for offset in (offsets.visible, offsets.hidden))
-    return kernel - visible_bias[..., :, None] * lam[..., None, :] - mu[..., :, None] * hidden_bias[..., None, :]
 
 
 def _data_means(phases: Phases, fields: tf.Tensor, hidden: tf.Tensor, labels: tf.Tensor, offsets: Offsets) -> Offsets:
@@ -129,6 +120,8 @@ def hybrid(label: Gradient, joint: Gradient, weight: float) -> Gradient:
 def label_measures(phases: Phases, objective: str, weight: float, joint_loss: tf.Tensor) -> dict[str, Any]:
     """``accuracy`` of the most probable labels, and the ``loss`` that an objective has.
 
+    Rows with unknown entries do not count: what was drawn in their place has seen the label.
+
     Args:
         phases: the batch, with labels in its last columns.
         objective: one of `OBJECTIVES`.
@@ -139,9 +132,15 @@ def label_measures(phases: Phases, objective: str, weight: float, joint_loss: tf
     log_prob = label_log_prob(phases.machine, x)
     right = tf.cast(tf.argmax(log_prob, axis=-1) == tf.argmax(labels, axis=-1), log_prob.dtype)
     positive = tf.exp(phases.batch.log_weights)
-    rows = tf.stack([positive * right, -positive * tf.reduce_sum(labels * log_prob, axis=-1)])
+    counted = positive
+    if phases.unknown is not None:
+        counted *= tf.cast(~tf.reduce_any(phases.unknown, axis=-1), positive.dtype)
+    rows = tf.stack([counted * right, -positive * tf.reduce_sum(labels * log_prob, axis=-1)])
     accuracy, label_loss = tf.unstack(replicas.total(tf.reduce_sum(rows, axis=-1)))
     count = replicas.total(tf.cast(tf.shape(x)[-2], positive.dtype))
+    if phases.unknown is not None:
+        share = replicas.total(tf.reduce_sum(counted, axis=-1))
+        accuracy, count = tf.math.divide_no_nan(accuracy, share), share * count
     losses = {"discriminative": label_loss, "hybrid": label_loss + weight * joint_loss}
     # Batches of an evaluation count by their examples: a last, smaller one less.
     return {"accuracy": Weighted(accuracy, phases.scale * count), "loss": losses.get(objective, joint_loss)}

@@ -24,6 +24,8 @@ class Phases(NamedTuple):
         points: the negative phase.
         log_weights: ``[..., M]`` logarithm of the points' normalised weights.
         state: the state of the negative phase that the update leaves.
+        unknown: ``[..., B, n_v]``, true where an entry of the batch was drawn because it is unknown; ``None`` where
+            all entries are known.
     """
 
     machine: Machine
@@ -32,6 +34,7 @@ class Phases(NamedTuple):
     points: Points
     log_weights: tf.Tensor
     state: State
+    unknown: tf.Tensor | None = None
 
 
 class Weighted(NamedTuple):

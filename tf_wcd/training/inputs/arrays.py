@@ -13,7 +13,6 @@ from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.shapes import with_shape
 from tf_wcd.tables import table_of
 from tf_wcd.training.inputs.base import MAX_BLOCK_BYTES, Blocks, DataSpec, Feed, Input, as_triple, stacked_blocks
-from tf_wcd.training.inputs.labels import one_hot
 
 DEFAULT_BATCH_SIZE = 32
 MAX_RESIDENT_BYTES = 2**31  # larger data are not put on the device as a whole
@@ -47,12 +46,13 @@ class ArrayInput(Input):
     ) -> None:
         # The arrays keep their type, and batches are converted as they come: there is no second copy of the data.
         table = table_of(x)
-        self.x, self.names = check_visible(table, spec.unit, spec.width, dtype=None, names=spec.names), table.names
+        self.names = table.names
+        self.x = check_visible(table, spec.unit, spec.width, dtype=None, names=spec.names, missing=spec.missing)
         rows = len(self.x)
         self.spec = spec.with_width(self.x.shape[1])
         spec.require_labels(y)
         spec.refuse_labels(y)
-        self.labels = one_hot(y, spec.classes, rows, spec.dtype) if spec.classes else None
+        self.labels = spec.one_hot(y, rows) if spec.classes else None
         self.weights = np.ones(rows) if sample_weight is None else check_sample_weight(sample_weight, rows)
         self.batch_size = min(int(batch_size or DEFAULT_BATCH_SIZE), rows)
         self.width = self.x.shape[1]
@@ -79,6 +79,8 @@ class ArrayInput(Input):
         return self.steps_per_epoch or -(-len(self.x) // self.batch_size)
 
     def means(self) -> np.ndarray:
+        if self.spec.missing:
+            return self.spec.means(self.rows(), self.weights)
         total = np.zeros(self.width + self.spec.classes)
         for start in range(0, len(self.x), ROWS_AT_A_TIME):
             chunk = slice(start, start + ROWS_AT_A_TIME)

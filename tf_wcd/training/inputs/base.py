@@ -11,9 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.data_checks import check_sample_weight, check_visible, known_means
 from tf_wcd.training.inputs.labels import one_hot
 from tf_wcd.units import Unit
+from tf_wcd.units.labelled import with_labels
 
 MAX_BLOCK_BYTES = 2**26  # of batches that are stacked
 
@@ -28,6 +29,7 @@ class DataSpec:
         classes: number of labels that come as ``y`` and are joined to the columns; 0 without labels.
         dtype: type of the batches.
         names: names of the columns, where the model was trained on a frame.
+        missing: whether entries may be unknown, NaN.
     """
 
     unit: Unit
@@ -35,6 +37,7 @@ class DataSpec:
     classes: int
     dtype: str
     names: Any = None
+    missing: bool = False
 
     def with_width(self, width: int) -> DataSpec:
         """The same for data of so many columns.
@@ -52,7 +55,8 @@ class DataSpec:
     def check_batch(self, data: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
         """A batch ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` as rows ``[n, width + classes]`` and weights."""
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        x = check_visible(x, self.unit, self.width, f"x of {where}", self.dtype, names=self.names)
+        what = f"x of {where}"
+        x = check_visible(x, self.unit, self.width, what, self.dtype, names=self.names, missing=self.missing)
         if weights is None:
             checked = np.ones(len(x), self.dtype)
         else:
@@ -64,7 +68,20 @@ class DataSpec:
         if not self.classes:
             return x
         self.require_labels(y)
-        return np.concatenate([x, one_hot(y, self.classes, len(x), self.dtype, what)], axis=1)
+        return np.concatenate([x, self.one_hot(y, len(x), what)], axis=1)
+
+    def one_hot(self, y: Any, rows: int, what: str = "Labels") -> np.ndarray:
+        """Labels in one-hot coding; NaN stands for an unknown one where entries may be unknown."""
+        return one_hot(y, self.classes, rows, self.dtype, what, self.missing)
+
+    def means(self, rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        """Means over the known entries of rows with their labels, float64.
+
+        Args:
+            rows: ``[n, width + classes]``.
+            weights: ``[n]``; equal if not given.
+        """
+        return known_means(rows, with_labels(self.unit, self.classes) if self.classes else self.unit, weights)
 
     def require_labels(self, y: Any) -> None:
         """Raises ValueError where the model takes labels and there are none."""

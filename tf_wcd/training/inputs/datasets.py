@@ -21,6 +21,7 @@ from tf_wcd.training.inputs.base import (
     stacked_blocks,
 )
 from tf_wcd.training.inputs.labels import one_hot_tensor
+from tf_wcd.units import Unit
 
 # Marks our own messages inside the errors of a pipeline, which wrap them in several lines.
 _MARK = "tf_wcd: "
@@ -55,8 +56,9 @@ class DatasetInput(Input):
         x, y, _ = keras.utils.unpack_x_y_sample_weight(self._first)
         rows = np.asarray(x, "float64")
         if self.spec.classes:
-            rows = np.concatenate([rows, one_hot_tensor(y, self.spec.classes, "float64")[0]], axis=1)
-        return rows.mean(0)
+            labels, _ = one_hot_tensor(y, self.spec.classes, "float64", self.spec.missing)
+            rows = np.concatenate([rows, labels], axis=1)
+        return self.spec.means(rows)
 
     def checked(self) -> tf.data.Dataset:
         """Batches ``(rows, weights)``, each checked as it comes."""
@@ -111,12 +113,20 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
             weights = tf.ones(tf.shape(x)[:1], dtype)
         weights = tf.reshape(tf.cast(weights, dtype), tf.shape(x)[:1])
         weights.set_shape(x.shape[:1])
-        extremes = [", minimum ", tf.reduce_min(x), ", maximum ", tf.reduce_max(x)]
+        known = x
+        if spec.missing:
+            known, together = known_entries(x, unit)
+        extremes = [", minimum ", tf.reduce_min(known), ", maximum ", tf.reduce_max(known)]
         conditions = [
             (tf.shape(x)[:1] > 0, "the batch is empty", []),
-            (tf.reduce_all(tf.math.is_finite(x), axis=1), "x contains NaN or infinite values", []),
             (
-                tf.reduce_all(unit.accepts(x), axis=1),
+                tf.reduce_all(tf.math.is_finite(known), axis=1),
+                f"x contains {'' if spec.missing else 'NaN or '}infinite values",
+                [],
+            ),
+            *([(together, "x must be unknown (NaN) in all columns of a unit or in none", [])] if spec.missing else []),
+            (
+                tf.reduce_all(unit.accepts(known), axis=1),
                 f"x must be {unit.domain()} for '{unit.name}' visible units",
                 extremes,
             ),
@@ -126,14 +136,21 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
         ]
         rows = x
         if spec.classes:
-            labels, good = one_hot_tensor(y, spec.classes, dtype)
-            known = [", minimum ", tf.reduce_min(y), ", maximum ", tf.reduce_max(y)]
-            conditions.append((good, f"labels must be in 0 .. {spec.classes - 1}, or one-hot", known))
+            labels, good = one_hot_tensor(y, spec.classes, dtype, spec.missing)
+            found = [", minimum ", tf.reduce_min(y), ", maximum ", tf.reduce_max(y)]
+            conditions.append((good, f"labels must be in 0 .. {spec.classes - 1}, or one-hot", found))
             rows = tf.concat([x, labels], axis=1)
         with tf.control_dependencies(_asserts(conditions, position)):
             return tf.identity(rows), tf.identity(weights)
 
     return dataset.enumerate().map(check, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def known_entries(x: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
+    """The rows of a batch with the middle of the range for NaN, and whether each has units that are unknown in part."""
+    unknown, columns = tf.math.is_nan(x), unit.describe_columns(x.shape[1])
+    together = tf.reduce_all(unknown == tf.gather(unknown, columns.first, axis=1), axis=1)
+    return tf.where(unknown, tf.constant(unit.midpoints(x.shape[1]), x.dtype), x), together
 
 
 def _asserts(conditions: list[tuple[tf.Tensor, str, list[Any]]], position: tf.Tensor) -> list[Any]:

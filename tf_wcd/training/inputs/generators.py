@@ -39,7 +39,7 @@ class GeneratorInput(Input):
         return self.steps_per_epoch
 
     def means(self) -> np.ndarray:
-        return self.spec.check_batch(self._first, "batch 0")[0].mean(0, dtype="float64")
+        return self.spec.means(self.spec.check_batch(self._first, "batch 0")[0])
 
     def checked(self) -> tf.data.Dataset:
         """Batches ``(rows, weights)``, each checked as it comes."""

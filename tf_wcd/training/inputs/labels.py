@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 
-def one_hot(labels: Any, classes: int, rows: int, dtype: str, what: str = "Labels") -> np.ndarray:
+def one_hot(
+    labels: Any, classes: int, rows: int, dtype: str, what: str = "Labels", missing: bool = False
+) -> np.ndarray:
     """Labels as ``[rows, classes]``, from class numbers or from what is one-hot (or probabilities) already.
 
     Args:
@@ -17,6 +19,7 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str, what: str = "Label
         rows: number of examples.
         dtype: type of the result.
         what: what they are, for messages.
+        missing: whether a label may be NaN, unknown, which gives a row of NaN.
 
     Example:
 
@@ -26,6 +29,8 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str, what: str = "Label
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape == (rows, 1):
         labels = labels[:, 0]
+    if missing and labels.dtype.kind == "f" and labels.shape in ((rows, classes), (rows,)):
+        return _with_unknown(labels, classes, dtype, what)
     if labels.dtype.kind not in "biuf" or labels.shape not in ((rows, classes), (rows,)):
         raise ValueError(
             f"{what} must be {rows} class numbers, or have the shape [{rows}, {classes}]. "
@@ -49,15 +54,30 @@ def one_hot(labels: Any, classes: int, rows: int, dtype: str, what: str = "Label
     return np.eye(classes, dtype=dtype)[labels.astype("int64")]
 
 
+def _with_unknown(labels: np.ndarray, classes: int, dtype: str, what: str) -> np.ndarray:
+    """`one_hot` of labels some of which may be NaN, all columns of them where they are one-hot."""
+    unknown = np.isnan(labels) if labels.ndim == 1 else np.isnan(labels).all(axis=1)
+    stand_in = 0.0 if labels.ndim == 1 else np.eye(1, classes)
+    known = np.where(unknown.reshape(-1, *[1] * (labels.ndim - 1)), stand_in, labels)
+    coded = one_hot(known, classes, len(labels), dtype, what)
+    coded[unknown] = np.nan
+    return coded
+
+
 def one_hot_for_all(labels: Any, classes: int, rows: int, dtype: str) -> np.ndarray:
     """`one_hot`, where one class number may stand for all rows."""
     labels = np.asarray(labels)
     return one_hot(np.full(rows, labels) if labels.ndim == 0 else labels, classes, rows, dtype, what="`labels`")
 
 
-def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """`one_hot` of a batch of a data set, and whether each of its rows is a label."""
+def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str, missing: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
+    """`one_hot` of a batch of a data set, and whether each of its rows is a label, or may be missing."""
     labels = tf.convert_to_tensor(labels)
+    if missing and labels.dtype.is_floating:
+        unknown = tf.reduce_all(tf.reshape(tf.math.is_nan(labels), [tf.shape(labels)[0], -1]), axis=1)
+        known = tf.where(tf.math.is_nan(labels), tf.zeros_like(labels), labels)
+        coded, good = one_hot_tensor(known, classes, dtype)
+        return tf.where(unknown[:, None], tf.constant(np.nan, dtype), coded), good | unknown
     if labels.shape.rank == 2 and labels.shape[1] == classes:
         labels = tf.cast(labels, dtype)
         whole = tf.abs(tf.reduce_sum(labels, axis=1) - 1.0) <= 1e-3

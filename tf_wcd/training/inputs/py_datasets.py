@@ -39,7 +39,7 @@ class PyDatasetInput(Input):
         return self.steps_per_epoch or self.checked.num_batches
 
     def means(self) -> np.ndarray:
-        return self.checked[0][0].mean(0, dtype="float64")
+        return self.spec.means(self.checked[0][0])
 
     def feed(self, model: Any) -> Feed:
         return Feed(self.checked, self.steps_per_epoch, shuffle=self.shuffle)
