@@ -12,7 +12,7 @@ import numpy as np
 import tf_wcd
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--epochs", type=int, default=60, help="passes over the users")
+parser.add_argument("--epochs", type=int, default=150, help="passes over the users")
 parser.add_argument("--seed", type=int, default=0, help="seed of the ratings and of training")
 arguments = parser.parse_args()
 
@@ -46,8 +46,11 @@ print(f"Matrix factorisation: RMSE {rmse(means + users @ items.T):.3f}")
 x = (train[..., None] == np.arange(1, STARS + 1)).astype("float32")
 x[np.isnan(train)] = np.nan
 x = x.reshape(USERS, -1)
-rbm = tf_wcd.RBMLayer(8, visible_type=tf_wcd.units.Potts(STARS), negative_phase="pcd", missing="nan", seed=0)
-rbm.compile(keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(0.01, arguments.epochs * 20, 0.0)))
+start = keras.initializers.RandomNormal(stddev=0.1, seed=0)
+rbm = tf_wcd.RBMLayer(
+    10, tf_wcd.units.Potts(STARS), negative_phase="cd", missing="nan", kernel_initializer=start, seed=arguments.seed
+)
+rbm.compile(keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(0.03, arguments.epochs * 20, 0.0)))
 rbm.start_at_means(x)
 rbm.fit(x, batch_size=100, epochs=arguments.epochs, verbose=0)
 chances = rbm.impute(x).numpy().reshape(USERS, ITEMS, STARS)
