@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_wcd
-from tests import brute_force as bf
+from tests.support import brute_force as bf
 from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling import run_chains
 from tf_wcd.sampling.unknown import clamped_draw, exact_draw

@@ -101,6 +101,27 @@ class LabelledModel(MachineModel):
         mean = top_hidden_mean(self.machine(), tf.cast(inputs, self.variable_dtype))
         return tf.cast(mean, self.compute_dtype)
 
+    def start_at_means(self, x: Any) -> None:
+        """Sets the visible bias to that of units without weights that have the means of the data.
+
+        Call it before the first `fit` where some units are nearly always off, or on, as the pixels of images are
+        (Hinton 2012): hidden units that learn to switch them off are lost for anything else.
+
+        Args:
+            x: ``[examples, visible units]``; the training data.
+
+        Example:
+
+        >>> rbm = tf_wcd.RBMLayer(3, kernel_initializer="zeros")
+        >>> rbm.start_at_means([[0, 1], [0, 0], [0, 1], [0, 1]])
+        >>> [round(float(mean), 2) for mean in rbm.reconstruct([[0, 0]])[0]]
+        [0.01, 0.75]
+        """
+        x = self.checked_visible(x, missing=bool(self.missing))
+        means = data_checks.known_means(x, self.visible_unit)[None].astype(self.variable_dtype)
+        bias = self.machine().visible.bias_of_means(means)[..., 0, :]
+        self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
+
     def checked_data(self, x: Any, missing: bool = False) -> np.ndarray:
         """Rows without labels as a checked array, with NaN for unknown entries by option; builds the layer for them."""
         width = self.data_width if self.built else None
