@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent import futures
 from typing import Any
 
 import grpc
@@ -31,11 +30,12 @@ from serving.grpc_services import ModelService, PredictionService
 from serving.manager import ModelManager
 from serving.memory import give_back_large_blocks
 from serving.metrics import Metrics
+from serving.reception import MOST_CALLS, Reception
 from serving.rest import RestServer
-from serving.unreadable import RefuseUnreadable
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
+HEALTH_SECONDS = 0.2  # between two looks at the models
 STOPPING_SECONDS = 2.0  # for computations to stop that are told to
 SPARE_THREADS = 16  # for requests that need no computation, besides those that run and wait
 
@@ -91,6 +91,7 @@ class Server:
         self._rest: RestServer | None = None
         self._health: Any = None
         self._interrupted = False
+        self._stopping = threading.Event()
         self.port: int | None = None
         self.rest_port: int | None = None
 
@@ -144,14 +145,17 @@ class Server:
         options = self.options
         threads = options.max_running + options.max_waiting + SPARE_THREADS
         arguments: dict[str, Any] = {
-            "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
+            "grpc.max_receive_message_length": min(MAX_MESSAGE_BYTES, max(2**20, options.max_bytes_in_flight // 8)),
             "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
             "grpc.so_reuseport": 0,
             **dict(flags.channel_arguments(options.grpc_channel_arguments)),  # the operator's win
         }
-        pool = futures.ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
+        reception = Reception(self.core.bytes_in_flight, threads)
         server = grpc.server(
-            pool, interceptors=[RefuseUnreadable()], options=list(arguments.items()), maximum_concurrent_rpcs=threads
+            reception.reserved,
+            interceptors=[reception],
+            options=list(arguments.items()),
+            maximum_concurrent_rpcs=threads + MOST_CALLS,
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(self.core, self.metrics, options.access_log), server
@@ -173,9 +177,21 @@ class Server:
                 ) from None
         if options.grpc_socket_path:
             self._listen(server, f"unix:{options.grpc_socket_path}")
+        self._follow_health()
         server.start()
         self._grpc = server
-        self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    def _follow_health(self) -> None:
+        """SERVING as long as there is a model that answers; looks again and again."""
+        if self._health is None or self._stopping.is_set():
+            return
+        loaded = len(self.manager.missing()) < len(self.manager.names())
+        self._set_health(
+            health_pb2.HealthCheckResponse.SERVING if loaded else health_pb2.HealthCheckResponse.NOT_SERVING
+        )
+        again = threading.Timer(HEALTH_SECONDS, self._follow_health)
+        again.daemon = True
+        again.start()
 
     def _listen(self, server: grpc.Server, address: str) -> int:
         """Opens a port or a socket, encrypted if there are keys."""
@@ -201,7 +217,9 @@ class Server:
         """
         grace = self.options.shutdown_grace_seconds
         end = time.monotonic() + grace
-        self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._stopping.set()
+        if self._health is not None:
+            self._health.enter_graceful_shutdown()  # NOT_SERVING from now on
         stopped = self._grpc.stop(grace) if self._grpc is not None else None
         if self._rest is not None:
             self._rest.stop(max(0.0, end - time.monotonic()))
