@@ -95,7 +95,7 @@ def test_optimizers_work_inside_the_loop(optimizer):
     plain.compile(optimizer())
     for _ in range(8):
         plain.train_on_batch(X)
-    np.testing.assert_allclose(weights(inside), weights(plain), atol=3e-6)
+    np.testing.assert_allclose(weights(inside), weights(plain), atol=1e-5)  # compiled by XLA one rounds in another way
     assert np.abs(weights(inside)).max() > 0.01
 
 
