@@ -75,19 +75,19 @@ class PredictionService(_Answering, prediction_service_pb2_grpc.PredictionServic
         return self.answer(context, "GetModelMetadata", request.model_spec.name, work)
 
     def Classify(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        deadline = deadline_of(context)
-        work = lambda: self.core.inference.classify(request, deadline)  # noqa: E731
+        deadline, cancellation = deadline_of(context), cancellation_of(context)
+        work = lambda: self.core.inference.classify(request, deadline, cancellation)  # noqa: E731
         return self.answer(context, "Classify", request.model_spec.name, work)
 
     def Regress(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        deadline = deadline_of(context)
-        work = lambda: self.core.inference.regress(request, deadline)  # noqa: E731
+        deadline, cancellation = deadline_of(context), cancellation_of(context)
+        work = lambda: self.core.inference.regress(request, deadline, cancellation)  # noqa: E731
         return self.answer(context, "Regress", request.model_spec.name, work)
 
     def MultiInference(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        deadline = deadline_of(context)
+        deadline, cancellation = deadline_of(context), cancellation_of(context)
         name = request.tasks[0].model_spec.name if request.tasks else ""
-        work = lambda: self.core.inference.multi_inference(request, deadline)  # noqa: E731
+        work = lambda: self.core.inference.multi_inference(request, deadline, cancellation)  # noqa: E731
         return self.answer(context, "MultiInference", name, work)
 
 

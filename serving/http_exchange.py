@@ -7,13 +7,13 @@ import contextlib
 import dataclasses
 import json
 import logging
-import threading
 import time
 from collections.abc import Awaitable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tornado import httputil, iostream
 
+from serving.cancellation import Cancellation
 from serving.origins import refusal
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class Request:
     """A whole request.
 
     Attributes:
-        cancelled: set when the client has closed the connection.
+        cancellation: cancelled when the client has closed the connection.
     """
 
     method: str
     path: str
     body: bytes
-    cancelled: threading.Event
+    cancellation: Cancellation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Exchange(httputil.HTTPMessageDelegate):
         self.size = 0
         self._refused = False
         self._peer = getattr(connection.context, "remote_ip", "-")
-        self._cancelled = threading.Event()
+        self._cancellation = Cancellation()
         self._started = time.monotonic()
 
     # What Tornado calls
@@ -138,12 +138,12 @@ class Exchange(httputil.HTTPMessageDelegate):
             self._stream.close()
             return
         self._connections.set_busy(self._stream, True)
-        self._connection.set_close_callback(self._cancelled.set)
+        self._connection.set_close_callback(self._cancellation.cancel)
         self._task = asyncio.ensure_future(self._respond())
 
     def on_connection_close(self) -> None:
         self._http.arriving.pop(self, None)
-        self._cancelled.set()
+        self._cancellation.cancel()
         self._forget()
 
     # Answers
@@ -191,7 +191,7 @@ class Exchange(httputil.HTTPMessageDelegate):
     def _request(self) -> Request:
         body = b"".join(self._pieces)
         self._pieces = []
-        return Request(self._method, self._path, body, self._cancelled)
+        return Request(self._method, self._path, body, self._cancellation)
 
     async def _send(self, answer: Answer, light: bool, closing: bool) -> int:
         """Writes the answer; a short one in one piece, which has a length that is known."""

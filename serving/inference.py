@@ -19,6 +19,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from serving.cancellation import Cancellation
 from serving.errors import ServingError, invalid
 from serving.manager import ModelManager
 from serving.servable import Servable
@@ -26,8 +27,9 @@ from serving.servable import Servable
 DEFAULT_SIGNATURE = "serving_default"
 METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress")}
 KINDS = {"classify": "classification", "regress": "regression"}
-# Runs a graph: the model, its inputs (made when there is room for them), the tensors to fetch, the deadline.
-Run = Callable[[Servable, Callable[[], Mapping[str, np.ndarray]], Sequence[str], float | None], list[np.ndarray]]
+# Runs a graph: the model, its inputs (made when there is room for them), the tensors to fetch, deadline, cancellation.
+Feeds = Callable[[], Mapping[str, np.ndarray]]
+Run = Callable[[Servable, Feeds, Sequence[str], float | None, Cancellation | None], list[np.ndarray]]
 
 
 class Inference:
@@ -42,21 +44,30 @@ class Inference:
         self._manager, self._run = manager, run
 
     def classify(
-        self, request: classification_pb2.ClassificationRequest, deadline: float | None = None
+        self,
+        request: classification_pb2.ClassificationRequest,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> classification_pb2.ClassificationResponse:
-        (answer,) = self._answers([("classify", _spec_of(request))], request.input, deadline)
+        (answer,) = self._answers([("classify", _spec_of(request))], request.input, deadline, cancellation)
         return classification_pb2.ClassificationResponse(
             model_spec=answer.model_spec, result=answer.classification_result
         )
 
     def regress(
-        self, request: regression_pb2.RegressionRequest, deadline: float | None = None
+        self,
+        request: regression_pb2.RegressionRequest,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> regression_pb2.RegressionResponse:
-        (answer,) = self._answers([("regress", _spec_of(request))], request.input, deadline)
+        (answer,) = self._answers([("regress", _spec_of(request))], request.input, deadline, cancellation)
         return regression_pb2.RegressionResponse(model_spec=answer.model_spec, result=answer.regression_result)
 
     def multi_inference(
-        self, request: inference_pb2.MultiInferenceRequest, deadline: float | None = None
+        self,
+        request: inference_pb2.MultiInferenceRequest,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> inference_pb2.MultiInferenceResponse:
         """Several signatures of one model, on the same examples."""
         if not request.tasks:
@@ -73,10 +84,14 @@ class Inference:
         for name in names:
             if names.count(name) > 1:
                 raise invalid(f"Duplicate evaluation of signature: {name}")
-        return inference_pb2.MultiInferenceResponse(results=self._answers(tasks, request.input, deadline))
+        return inference_pb2.MultiInferenceResponse(results=self._answers(tasks, request.input, deadline, cancellation))
 
     def _answers(
-        self, tasks: Sequence[tuple[str, model_pb2.ModelSpec]], given: input_pb2.Input, deadline: float | None
+        self,
+        tasks: Sequence[tuple[str, model_pb2.ModelSpec]],
+        given: input_pb2.Input,
+        deadline: float | None,
+        cancellation: Cancellation | None,
     ) -> list[inference_pb2.InferenceResult]:
         with self._manager.lease(tasks[0][1]) as servable:
             signatures = [_signature(servable, spec, method) for method, spec in tasks]
@@ -84,7 +99,7 @@ class Inference:
             inputs = {signature.inputs["inputs"].name for signature in signatures}
             examples = _serialised(given)
             fetches = sorted({info.name for signature in signatures for info in signature.outputs.values()})
-            arrays = self._run(servable, lambda: dict.fromkeys(inputs, examples), fetches, deadline)
+            arrays = self._run(servable, lambda: dict.fromkeys(inputs, examples), fetches, deadline, cancellation)
         by_name = dict(zip(fetches, arrays, strict=True))
         results = []
         for (method, spec), signature in zip(tasks, signatures, strict=True):

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any
 
-import grpc
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2, predict_pb2
 
@@ -126,7 +125,7 @@ class RestServer:
             if method != "predict":
                 return [self._inferred(spec, method, request, deadline)]
             inputs, by_rows = self._parsed(spec, request, deadline)
-            response = self.core.predict(inputs, deadline)
+            response = self.core.predict(inputs, deadline, request.cancellation)
         return json_tensors.from_response(response, by_rows)
 
     def _parsed(
@@ -147,9 +146,10 @@ class RestServer:
             document = json_tensors.parse_object(request.body, check, json_examples.members())
             spec.signature_name = document.get("signature_name", "")
             message = json_examples.to_request(document, spec, method)
+        inference = self.core.inference
         if method == "classify":
-            return json_examples.from_classes(self.core.inference.classify(message, deadline))
-        return json_examples.from_values(self.core.inference.regress(message, deadline))
+            return json_examples.from_classes(inference.classify(message, deadline, request.cancellation))
+        return json_examples.from_values(inference.regress(message, deadline, request.cancellation))
 
     @contextlib.contextmanager
     def _turn_to_parse(self, request: Request, deadline: float) -> Iterator[None]:
@@ -184,8 +184,7 @@ def _check(request: Request, deadline: float) -> None:
     """Ends the work on a request that nobody waits for any more."""
     if time.monotonic() > deadline:
         raise deadline_exceeded()
-    if request.cancelled.is_set():
-        raise ServingError(grpc.StatusCode.CANCELLED, "The client closed the connection")
+    request.cancellation.check()
 
 
 def _spec(match: re.Match[str]) -> model_pb2.ModelSpec:

@@ -19,7 +19,7 @@ from serving.http_exchange import RestLimits
 from serving.manager import ModelManager
 from serving.metrics import Metrics
 from serving.rest import RestServer
-from tests.serving.conftest import N_V, eventually, put
+from tests.serving.conftest import N_V, eventually, put, running
 from tests.support.processes import serving_process
 
 POST = b"POST /v1/models/rbm:predict HTTP/1.1\r\nHost: localhost\r\n"
@@ -230,6 +230,19 @@ def test_large_json_holds_nobody_up(library, tmp_path):
         assert max(memory) < before + 300
         assert len(waits) > 2
         print(f"longest wait {max(waits):.3f} s, memory {before:.0f} to {max(memory):.0f} MB")
+
+
+def test_a_client_who_leaves_stops_the_computation(base):
+    with running(base) as connection:
+        work = connection.server.core._wanted
+        inputs = {"visible": [[0.0] * N_V] * 10, "seed": [1] * 10, "steps": [1_000_000] * 10}  # a minute and more
+        body = json.dumps({"signature_name": "gibbs", "inputs": inputs}).encode()
+        head = POST + b"Content-Length: %d\r\n\r\n" % len(body)
+        with socket.create_connection(("127.0.0.1", connection.rest_port), timeout=20) as leaving:
+            leaving.sendall(head + body)
+            eventually(lambda: len(work) == 1)
+        eventually(lambda: not work, 20)
+        assert ask(connection.rest_port, "POST", "/v1/models/rbm:predict", BODY)[0] == 200
 
 
 def test_the_access_log(connection, caplog):
