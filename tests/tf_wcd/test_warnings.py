@@ -89,6 +89,11 @@ def test_the_variance_of_a_unit_is_the_scale_of_its_data_and_mixed_units_look_at
     wide = tf_wcd.units.Gaussian(variance=1e4)
     assert wide.doubt(100 * REAL) == ""
     assert "standardised" in wide.doubt(REAL)
+    holes = np.where(RNG.random(REAL.shape) < 0.2, np.nan, REAL)
+    holes[:, 1] = np.nan
+    gaussian = tf_wcd.units.get("gaussian")
+    assert gaussian.doubt(holes) == ""
+    assert "tiny learning rates" in gaussian.doubt(100 * holes)
     mixed = tf_wcd.units.Mixed([("bernoulli", 5), ("gaussian", 3)])
     assert mixed.doubt(np.hstack([X[:60], REAL[:60]])) == ""
     assert "means up to 30" in mixed.doubt(np.hstack([X[:60], REAL[:60] + 30]))

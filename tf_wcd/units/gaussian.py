@@ -86,8 +86,11 @@ class Gaussian(Unit):
 
     def doubt(self, x: np.ndarray) -> str:
         rows = np.asarray(x[:: -(-len(x) // ROWS_LOOKED_AT)], "float64")
-        noise = math.sqrt(self.variance)
-        spread, level = float(rows.std(axis=0).max()), float(np.abs(rows.mean(axis=0)).max())
+        known = ~np.isnan(rows)  # entries may be missing
+        counts = np.maximum(known.sum(axis=0), 1)
+        means = np.where(known, rows, 0.0).sum(axis=0) / counts
+        variances = np.where(known, np.square(rows - means), 0.0).sum(axis=0) / counts
+        noise, spread, level = math.sqrt(self.variance), math.sqrt(variances.max()), float(np.abs(means).max())
         wide, far = spread > FAR * noise, level > FAR * max(spread, noise)
         narrow = len(rows) > 1 and 0 < spread < noise / FAR
         if not (wide or narrow or far):
