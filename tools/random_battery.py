@@ -36,7 +36,8 @@ LENGTHS = {200: 3, 201: 3, 202: 5, 203: 7}  # of tuples, where a test asks for o
 
 def draws() -> Iterator[tf.Tensor]:
     key = tf.constant([12, 34], tf.uint32)
-    return (_draw(key, number) for number in itertools.count())
+    # A tensor: every Python number would be traced, and kept, by itself.
+    return (_draw(key, tf.constant(number)) for number in itertools.count())
 
 
 def updates() -> Iterator[tf.Tensor]:
