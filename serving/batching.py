@@ -35,7 +35,7 @@ class BatchingParameters:
     may have more rows than a batch: it is split, and a batch has at most ``max_execution_batch_size`` rows.
 
     ``batch_timeout_micros`` is the longest wait for clients who were answered by the batch before, and may ask again
-    immediately. There is no wait where nobody else has asked of late, and none above a quarter of the time that the
+    immediately. There is no wait where nobody else has asked of late, and none above half of the time that the
     batch before has taken.
     """
 
@@ -258,7 +258,7 @@ class Batcher:
                 self._running.remove(queue.steps)
                 queue.running -= 1
                 queue.expected = len(batch) + len(queue.tasks)
-                queue.wait_until = end + min(self.parameters.batch_timeout_micros * 1e-6, (end - start) / 4)
+                queue.wait_until = end + min(self.parameters.batch_timeout_micros * 1e-6, (end - start) / 2)
                 self._changed.notify_all()
 
     def _next_batch(self, passes: bool) -> tuple[Queue, list[Task]] | None:
