@@ -46,7 +46,8 @@ def check_visible(
         raise ValueError(f"`{what}` must be an array of numbers. Received: dtype {x.dtype}")
     if x.ndim != 2:
         raise ValueError(
-            f"`{what}` must have the shape [examples, visible units]; reshape images to rows. Received: shape {x.shape}"
+            f"`{what}` must have the shape [examples, visible units]; reshape images to rows, by "
+            f"x.reshape(len(x), -1). Received: shape {x.shape}"
         )
     if not x.shape[0] or not x.shape[1]:
         raise ValueError(f"`{what}` is empty: at least one example is needed. Received: shape {x.shape}")
@@ -117,6 +118,12 @@ def known_means(x: np.ndarray, unit: Unit, weights: np.ndarray | None = None) ->
 
 def warn_of_doubt(x: np.ndarray, unit: Unit) -> None:
     """Warns of data that the unit accepts but that are hardly meant."""
+    if x.dtype.kind == "f" and np.isnan(x.sum()):
+        x = x[:: -(-len(x) // ROWS_AT_A_TIME)]
+        some = ~np.isnan(x).all(axis=0)
+        medians = unit.midpoints(x.shape[1])
+        medians[some] = np.nanquantile(x[:, some], 0.5, axis=0, method="lower")  # values that occur
+        x = np.where(np.isnan(x), medians.astype(x.dtype), x)
     if text := unit.doubt(x):
         warnings.warn(text, stacklevel=4)
 

@@ -37,7 +37,7 @@ BAD_DATA = [
     (with_value(np.inf), r"infinite.*Received: inf"),
     (GOOD[:, :3], r"4 columns.*Received: shape \(20, 3\)"),
     (GOOD[0], r"\[examples, visible units\].*Received: shape \(4,\)"),
-    (GOOD.reshape(5, 4, 4), r"reshape images.*Received: shape \(5, 4, 4\)"),
+    (GOOD.reshape(5, 4, 4), r"reshape images to rows, by x.reshape\(len\(x\), -1\). Received: shape \(5, 4, 4\)"),
     (GOOD[:0], r"empty.*Received: shape \(0, 4\)"),
     (np.array([["a"] * 4]), "array of numbers"),
 ]
@@ -122,6 +122,10 @@ BAD_ROW = r"x contains NaN or infinite values. Received: batch 13 of the data se
     [
         (tf.data.Dataset.from_tensor_slices(GOOD), r"batch the data set first.*Received: \(4,\)"),
         (tf.data.Dataset.from_tensor_slices(GOOD[:, :3]).batch(5), "4 columns"),
+        (
+            tf.data.Dataset.from_tensor_slices(GOOD.reshape(5, 4, 4)).batch(5),
+            r"images to rows, .* Received: \(5, 4, 4\)",
+        ),
         (tf.data.Dataset.from_tensor_slices(GOOD).batch(5).take(0), "empty"),
     ],
 )

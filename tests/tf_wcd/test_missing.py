@@ -425,6 +425,13 @@ def test_a_start_at_the_means_of_the_known_entries():
     assert found[2] == 0.5  # nothing known: the middle
 
 
+def test_data_that_are_hardly_meant_are_warned_of():
+    rbm = tf_wcd.RBMLayer(2, "spin", missing="nan", seed=0)
+    rbm.compile("sgd")
+    with pytest.warns(UserWarning, match=r"did you mean 2 \* x - 1"):
+        rbm.fit(np.array([[0, 1, NAN], [1, 0, 1], [1, NAN, 1]]), verbose=0)
+
+
 def test_saved_and_loaded(tmp_path):
     rbm = trained(HOLES, missing="nan", units=12, missing_steps=3, epochs=1)
     rbm.save(tmp_path / "rbm.keras")

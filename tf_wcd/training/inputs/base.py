@@ -183,7 +183,7 @@ def shape_of_batch(x: Any) -> tuple[int, int]:
     """Numbers of examples and of columns of a batch."""
     if isinstance(x, dict | tuple | list) or len(x.shape) != 2:
         shape = getattr(x, "shape", type(x).__name__)
-        raise ValueError(
-            f"Batches must have the shape [examples, visible units]; batch the data set first. Received: {shape}"
-        )
+        several = len(getattr(x, "shape", ())) > 2
+        hint = "reshape images to rows, by tf.reshape(x, [len(x), -1])" if several else "batch the data set first"
+        raise ValueError(f"Batches must have the shape [examples, visible units]; {hint}. Received: {shape}")
     return int(x.shape[0]), int(x.shape[1])
