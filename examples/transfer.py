@@ -26,7 +26,7 @@ def pictures(angles, away):
     return (bars != (rng.random(bars.shape) < 0.1)).reshape(len(bars), -1).astype("float32")
 
 
-# The first set has bars anywhere, and no labels. In the second one they go through the middle, and few angles are known.
+# The first set has bars anywhere, without labels. In the second one they go through the middle; few angles are known.
 first = pictures(rng.uniform(0, np.pi / 2, 4000), rng.uniform(-3, 3, 4000))
 angles = rng.uniform(0, np.pi / 2, 1000 + arguments.labels)
 x, y = pictures(angles, np.zeros(len(angles))), (angles - angles.mean()) / angles.std()
