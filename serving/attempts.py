@@ -31,9 +31,11 @@ class SamplerError(grpc.RpcError):
         self._code, self._details = code, details
 
     def code(self) -> grpc.StatusCode:
+        """The status."""
         return self._code
 
     def details(self) -> str:
+        """The sentence."""
         return self._details
 
 
