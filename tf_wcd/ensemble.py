@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -12,9 +13,14 @@ import tensorflow as tf
 from tf_wcd.arguments import is_integer
 from tf_wcd.layer import RBMLayer
 from tf_wcd.negative_phases import State
+from tf_wcd.random import key_of_members
 from tf_wcd.shapes import static_shape
 from tf_wcd.training.contrastive import ContrastiveModel
 from tf_wcd.training.gradient import Gradient
+from tf_wcd.training.inputs.base import Blocks
+from tf_wcd.training.loop import run_updates
+from tf_wcd.training.parts import Parts, spans
+from tf_wcd.training.sharing import signature
 from tf_wcd.training.step import Phases
 
 
@@ -84,20 +90,77 @@ class RBMEnsemble(ContrastiveModel):
         rows = tf.broadcast_to(rows, [self.count, *static_shape(rows)])
         if sample_weight is not None:
             sample_weight = tf.broadcast_to(sample_weight, [self.count, *static_shape(sample_weight)])
+        if self._part is not None:
+            key = key_of_members(key, tf.convert_to_tensor(self._part.first))
         return super().update(rows, sample_weight, state, key, training)
+
+    def _compiled_updates(self, blocks: Blocks, updates_per_epoch: int | None, batch_size: int) -> Any:
+        """As of every model; where members may be computed in parts, each on a core of its own."""
+        run = super()._compiled_updates(blocks, updates_per_epoch, batch_size)
+        with_xla = self.jit_compile if self._untracked.with_xla is None else self._untracked.with_xla
+        apart = self.negative_phase.members_apart and not self.hidden_dropout
+        if not (with_xla and apart) or self.run_eagerly or self._part is not None or signature(self) is None:
+            return run
+        where = spans(self.count)
+        if len(where) == 1:
+            return run
+        parts = [self._part_of(first, count, batch_size) for first, count in where]
+        return Parts(self, parts, [part.updates_of_part(blocks) for part in parts])
+
+    def _part_of(self, first: int, count: int, batch_size: int) -> RBMEnsemble:
+        """Some of the members as an ensemble that draws their random numbers; its values are not set."""
+        span = slice(first, first + count)
+        rates = self.learning_rates
+        config = {
+            **self.get_config(),
+            "count": count,
+            "initial_stddev": self.initial_stddev[span],
+            "learning_rates": None if rates is None else [1.0] * count,
+        }
+        part = RBMEnsemble.from_config(config)
+        part._untracked.part = PartOfEnsemble(
+            tf.Variable(first, dtype=tf.uint32, trainable=False),
+            tf.Variable([1.0] * count if rates is None else rates[span], dtype=tf.float64, trainable=False),
+        )
+        part.build((None, self.data_width))
+        for mine, theirs in zip(part._parameters(), self._parameters(), strict=True):
+            mine.trainable = theirs.trainable
+        optimizer = type(self.optimizer).from_config(self.optimizer.get_config())
+        part.compile(optimizer, jit_compile=True)
+        if self.phase_variables.built:
+            shapes = self.phase_variables.shapes()
+            part.phase_variables.build({name: (count, *shape[1:]) for name, shape in shapes.items()})
+        part.prepare(batch_size)
+        return part
+
+    def updates_of_part(self, blocks: Blocks) -> Any:
+        """The updates of a part of an ensemble as a compiled function."""
+        update = functools.partial(run_updates, self, blocks.fetch)
+        variables = (*blocks.variables, *self._untracked.part)
+        return self._untracked.programs.bound(self, ("part", blocks.kind), update, variables, True)
+
+    @property
+    def _part(self) -> PartOfEnsemble | None:
+        return self._untracked.part
+
+    def _own_rates(self, dtype: str) -> tf.Tensor:
+        """The members' learning rates: of a part, those of a variable, so that all parts run one program."""
+        if self._part is not None:
+            return tf.cast(self._part.rates, dtype)
+        return tf.constant(self.learning_rates, dtype)
 
     def rates(self, rate: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
         rate = super().rates(rate, variable)
         if self.learning_rates is None:
             return rate
-        own = tf.constant(self.learning_rates, variable.dtype)
+        own = self._own_rates(variable.dtype)
         return rate * tf.reshape(own, [-1] + [1] * (len(variable.shape) - 1))
 
     def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
         pairs = super().gradient_pairs(gradient)
         if self.learning_rates is None:
             return pairs
-        rates = tf.constant(self.learning_rates, gradient.kernel.dtype)
+        rates = self._own_rates(gradient.kernel.dtype)
         return [(g * tf.reshape(rates, [-1] + [1] * (g.shape.rank - 1)), variable) for g, variable in pairs]
 
     def member(self, index: int) -> RBMLayer:
@@ -146,6 +209,18 @@ class RBMEnsemble(ContrastiveModel):
         config = super().get_config()
         del config["kernel_initializer"]
         return {**config, **{name: getattr(self, name) for name in MEMBERS_ONLY}}
+
+
+class PartOfEnsemble(NamedTuple):
+    """What the members of a part have of their own, beside the variables that they learn.
+
+    Attributes:
+        first: number of the first one in the whole ensemble.
+        rates: their learning rates.
+    """
+
+    first: tf.Variable
+    rates: tf.Variable
 
 
 MEMBERS_ONLY = ("count", "learning_rates", "initial_stddev")

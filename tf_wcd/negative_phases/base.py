@@ -85,9 +85,12 @@ class Part:
     Attributes:
         row_by_row: whether point m is a reconstruction of example m, with its weight. Then examples may differ in more
             than their states: in the hidden units that they have, say.
+        members_apart: whether the members of an ensemble may be computed in parts: each array of random numbers has the
+            members as its first axis.
     """
 
     row_by_row: bool = False
+    members_apart: bool = False
 
     def metrics(self, state: State) -> dict[str, tf.Tensor]:
         """Scalars of the state for the logs of training, by name; always the same names."""

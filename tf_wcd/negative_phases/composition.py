@@ -66,6 +66,12 @@ class NegativePhase:
         own = type(self).points is not NegativePhase.points
         return self.source.row_by_row and self.weights.row_by_row and not own
 
+    @property
+    def members_apart(self) -> bool:
+        """Whether members of an ensemble may be computed in parts; what a subclass does is not known."""
+        own = type(self).points is not NegativePhase.points
+        return self.source.members_apart and self.weights.members_apart and not own
+
     def validate(self, machine: Machine) -> None:
         """Raises ValueError where this phase does not fit the machine. Called once, before training."""
         self.source.validate(machine)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tf_wcd.random.batch import key_of, mix, subkey, uniform
+from tf_wcd.random.batch import key_of, key_of_members, mix, subkey, uniform
 from tf_wcd.random.rows import column_uniform, row_keys, row_uniform
 from tf_wcd.shapes import static_shape
 
@@ -20,6 +20,7 @@ __all__ = [
     "column_source",
     "column_uniform",
     "key_of",
+    "key_of_members",
     "mix",
     "row_keys",
     "row_source",

@@ -41,11 +41,11 @@ def subkey(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
     """A separate key for each sequence of numbers (purpose, group of chains, and so on) under a key.
 
     Args:
-        key: uint32 [2].
+        key: uint32 [2], or that of `key_of_members`.
         *numbers: integers in [0, 2**32).
 
     Returns:
-        uint32 [2].
+        A key of the same kind.
 
     Example:
 
@@ -54,8 +54,28 @@ def subkey(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
     True
     """
     for number in numbers:
-        key = tf.stack(words_of(key, tf.cast(number, tf.uint32)))
+        key = tf.concat([words_of(key, tf.cast(number, tf.uint32)), key[2:]], axis=0)
     return key
+
+
+def key_of_members(key: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+    """The key of a part of several machines, which draws what these machines draw under the key of them all.
+
+    Args:
+        key: uint32 [2].
+        first: number of the part's first machine, uint32; machines are the first axis of every draw.
+
+    Returns:
+        uint32 [3].
+
+    Example:
+
+    >>> key = tf.constant([1, 2], tf.uint32)
+    >>> part = uniform(key_of_members(key, tf.constant(3, tf.uint32)), 0, [2, 4])
+    >>> bool(tf.reduce_all(part == uniform(key, 0, [5, 4])[3:]))
+    True
+    """
+    return tf.concat([key, first[None]], axis=0)
 
 
 def words_of(key: tf.Tensor, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -77,7 +97,8 @@ def uniform(
     (one) never (always) happens, whatever the field that it comes from.
 
     Args:
-        key: uint32 [2]: from `key_of`, say, which makes it of the state of a `keras.random.SeedGenerator`.
+        key: uint32 [2]: from `key_of`, say, which makes it of the state of a `keras.random.SeedGenerator`. Or that of
+            `key_of_members`.
         draw: number of the draw, below 2**32: each draw under one key has another number.
         shape: shape of the result; its entries may be scalar tensors. At most 2**31 elements.
         dtype: floating type of the result; the resolution is that of float32.
@@ -97,6 +118,9 @@ def uniform(
 def _uniform(key: tf.Tensor, draw: tf.Tensor, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
     count = math.prod(shape) if all(isinstance(n, int) for n in shape) else tf.reduce_prod(tf.stack(shape))
     index = tf.bitcast(tf.reshape(tf.range(count, dtype=tf.int32), shape), tf.uint32)
+    if key.shape[0] == 3:  # a part of the machines
+        size = tf.cast(tf.reduce_prod(tf.stack(shape)[1:]), tf.uint32)
+        index += key[2] * size
     first, second = words_of(key, draw)
     return unit_interval(mix(mix(index ^ first) + second))
 

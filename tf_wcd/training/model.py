@@ -197,8 +197,9 @@ class TrainingModel(UpdatingModel):
             updates = first.number + first.epochs * updates_per_epoch
             self._untracked.with_xla = self.jit_compile and xla.pays(updates, self.flops_of_update(batch_size))
         update = functools.partial(run_updates, self, blocks.fetch)
-        kind = "fit", blocks.kind
-        return self._untracked.programs.bound(self, kind, update, blocks.variables, self._untracked.with_xla)
+        return self._untracked.programs.bound(
+            self, ("fit", blocks.kind), update, blocks.variables, self._untracked.with_xla
+        )
 
     def evaluate(
         self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any

@@ -35,6 +35,7 @@ class Untracked:
         self.runner: BlockRunner | None = None
         self.first_update: FirstUpdate | None = None
         self.tested_with: Any = None
+        self.part: Any = None  # of an ensemble: what its members have of their own
         self.with_xla: bool | None = (
             None  # whether the present training pays the compiler; None for what `compile` said
         )

@@ -28,6 +28,8 @@ class PersistentChains(PointSource):
         chains: number of chains; ``None`` for as many as there are examples in the first batch.
     """
 
+    members_apart = True
+
     def __init__(self, gibbs_steps: int = 1, chains: int | None = None) -> None:
         self.gibbs_steps = check_integer("gibbs_steps", gibbs_steps)
         self.chains = None if chains is None else check_integer("chains", chains)

@@ -62,7 +62,7 @@ class Reconstructions(PointSource):
         if start is not None and not isinstance(start, PointSource):
             raise ValueError(f"`start` must be a source of points. Received: start={start!r}")
         self.start = start
-        self.row_by_row = start is None
+        self.row_by_row = self.members_apart = start is None
 
     def validate(self, machine: Machine) -> None:
         if self.start is not None:

@@ -37,6 +37,8 @@ class BalancedWeights(Weights):
             reconstructions have one.
     """
 
+    members_apart = True
+
     def __init__(self, side: str = "hidden", minimum_ess: float = 0.0, mixture: bool = True) -> None:
         if side not in SIDES:
             raise ValueError(f"`side` must be one of {list(SIDES)}. Received: side={side!r}")

@@ -13,7 +13,7 @@ from tf_wcd.negative_phases.base import Batch, Points, State, Weights
 class DataWeights(Weights):
     """Each point has the weight of its example: for points that are reconstructions of the batch, in its order."""
 
-    row_by_row = True
+    row_by_row = members_apart = True
 
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
         if not points.visible.shape[-2:-1].is_compatible_with(batch.visible.shape[-2:-1]):

@@ -25,6 +25,8 @@ class ModelWeights(Weights):
         minimum_ess: the effective sample size to keep, as a fraction of the number of points; 0 for the plain weights.
     """
 
+    members_apart = True
+
     def __init__(self, minimum_ess: float = 0.0) -> None:
         self.minimum_ess = check_minimum_ess(minimum_ess)
 

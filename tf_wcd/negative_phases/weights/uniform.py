@@ -14,5 +14,7 @@ from tf_wcd.negative_phases.weights.log_weights import uniform_log_weights
 class UniformWeights(Weights):
     """All points have the same weight."""
 
+    members_apart = True
+
     def log_weights(self, machine: Machine, batch: Batch, points: Points, state: State) -> tuple[tf.Tensor, State]:
         return uniform_log_weights(points.visible), state
