@@ -47,8 +47,12 @@ def publish(model: Any, base_path: str | Path, keep: int | None = None, **export
                 manifest.write_manifest(new)
             with _alone_in(base):
                 first = max(_last_version(base), *versions_in(base), 0) + 1
+                # Before the version is there: if this fails, on a full disk, nothing has been published.
+                files.write_atomically(base / LAST_VERSION, f"{first}\n")
                 path = files.rename_to_first_free(new, (base / str(first + n) for n in range(_ATTEMPTS)))
-                files.write_atomically(base / LAST_VERSION, f"{path.name}\n")
+                if path.name != str(first):  # a program that knows no lock was faster
+                    with contextlib.suppress(OSError):
+                        files.write_atomically(base / LAST_VERSION, f"{path.name}\n")
     except OSError as error:
         before = versions_in(base)
         raise OSError(f"No new version in {base}; those before, {before}, are as they were. {error}") from error

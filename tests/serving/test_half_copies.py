@@ -134,6 +134,23 @@ def test_numbers_are_given_once(tmp_path):
     assert difference(base / "3") == "saved_model.pb has 0 bytes, and not 1"
 
 
+def test_a_number_that_cannot_be_kept_publishes_nothing(tmp_path, monkeypatch):
+    from tf_wcd import files
+
+    base = tmp_path / "m"
+    publish(Model(), base)
+
+    def full(path, content):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_atomically", full)
+        with pytest.raises(OSError, match=r"those before, \[1\], are as they were. disk full"):
+            publish(Model(), base)
+    assert versions_in(base) == [1]
+    assert publish(Model(), base).name == "2"
+
+
 def test_what_killed_publishers_left_is_removed_after_a_day(tmp_path):
     base = tmp_path / "m"
     long_ago = time.time() - 2 * 24 * 60 * 60
