@@ -19,7 +19,7 @@ def test_lines_of_dieharder_are_read():
     assert (second["tuple"], second["samples"], second["p"], second["verdict"]) == (3, 100000, 0.99912345, "WEAK")
     lines = random_battery.table([first, second]).splitlines()
     assert "| rows | 2 | 1 | 1 | 0 |" in lines
-    assert lines[-1] == "rows, sts_serial (3): p = 1, WEAK"
+    assert lines[-1] == "rows, sts_serial (3): p = 0.999, WEAK"
 
 
 def test_words_are_the_upper_bits_of_the_numbers():

@@ -116,7 +116,7 @@ def table(records: list[dict[str, Any]]) -> str:
     for each in records:
         if each["verdict"] != "PASSED":
             lines.append(
-                f"\n{each['stream']}, {each['name']} ({each['tuple']}): p = {each['p']:.2g}, {each['verdict']}"
+                f"\n{each['stream']}, {each['name']} ({each['tuple']}): p = {each['p']:.3g}, {each['verdict']}"
             )
     return "\n".join(lines)
 
