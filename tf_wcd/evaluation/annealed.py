@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,23 +10,15 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_positive
 from tf_wcd.data_checks import check_visible
-from tf_wcd.evaluation.directions import AnnealedLogPartition, Problem, summarise
+from tf_wcd.evaluation.annealing_runs import Annealing
+from tf_wcd.evaluation.directions import AnnealedLogPartition, Problem
 from tf_wcd.evaluation.exact import machine_of
-from tf_wcd.evaluation.model_samples import RUNGS, ModelSamples, model_samples, settled
-from tf_wcd.evaluation.spacing import respaced
+from tf_wcd.evaluation.model_samples import RUNGS, model_samples
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import random_visible
-from tf_wcd.sampling.annealing import (
-    Carried,
-    anneal,
-    annealed_states,
-    base_log_partition,
-    check_temperatures,
-    padded,
-    sample_base,
-)
+from tf_wcd.sampling.annealing import check_temperatures
 from tf_wcd.sampling.samplers import by_gibbs
 from tf_wcd.tables import array_of
 
@@ -37,8 +27,7 @@ if TYPE_CHECKING:
 
 PILOT_STEPS = 50
 SHORTEST = 100  # temperatures to begin with where their number is not given
-# Purposes of random numbers, each with another key; 3 and 4 are those of `model_samples`.
-_BASE, _PILOT, _FORWARD, _REVERSE, _POPULATION = 0, 1, 2, 5, 6
+_PILOT = 1  # purpose of random numbers, with a key of its own; others are in `annealing_runs` and `model_samples`
 
 
 def annealed_log_partition(
@@ -106,28 +95,12 @@ def annealed_log_partition(
     tolerance, lengths = check_positive("tolerance", tolerance), _lengths(temperatures, budget)
     key = rbm.sampling_key(seed)
     base_bias = _base_bias(rbm, data, base, chains, subkey(key, _PILOT))
-    log_base = float(base_log_partition(machine, base_bias))
-    along = functools.partial(_along, rbm, base_bias, _group_size(machine, chains, memory_limit))
-    ladders = _group_size(machine, chains, memory_limit // RUNGS)
-    last = model_samples(rbm, base_bias, chains, data, initial, burn_in, ladders, key) if reverse else None
-    rounding = float(np.finfo(base_bias.dtype.as_numpy_dtype).eps)
-    both = functools.partial(_both, log_base=log_base, tolerance=tolerance, rounding=rounding)
-    betas, ahead, back = lengths[0], None, None
-    for number, length in enumerate(lengths):
-        betas = length if ahead is None or back is None else _closer(betas, ahead, back, len(length))
-        # New random numbers each time: the weights have their expectation whatever the temperatures were chosen by.
-        keys = {purpose: subkey(key, purpose, number) for purpose in (_BASE, _FORWARD, _REVERSE, _POPULATION)}
-        ahead = along(anneal, sample_base(machine, base_bias, chains, keys[_BASE]), betas, keys[_FORWARD])
-        back = last and along(anneal, last.visible, betas[::-1], keys[_REVERSE])
-        result, problems = both(ahead, back, last, len(betas))
-        if last and last.origin == "pt" and any(each.wrong_starts for each in problems):
-            first = sample_base(machine, base_bias, chains, subkey(keys[_POPULATION], _BASE))
-            population = along(annealed_states, first, betas, keys[_POPULATION])
-            last = settled(rbm, population, burn_in, "annealed", keys[_POPULATION])
-            back = along(anneal, last.visible, betas[::-1], keys[_REVERSE])
-            result, problems = both(ahead, back, last, len(betas))
-        if not any(each.too_short for each in problems):
-            break
+    run = Annealing(rbm, base_bias, chains, burn_in, tolerance, memory_limit)
+    starts = None
+    if reverse:
+        ladders = run.group(memory_limit // RUNGS)
+        starts = model_samples(rbm, base_bias, chains, data, initial, burn_in, ladders, key)
+    result, problems = run.until_both_agree(lengths, starts, key)
     if reverse or isinstance(temperatures, str):
         _warn(result, problems)
     return result
@@ -144,21 +117,6 @@ def _lengths(temperatures: Any, budget: Any) -> list[np.ndarray]:
     while counts[-1] < budget:
         counts.append(min(2 * counts[-1], budget))
     return [check_temperatures(count) for count in counts]
-
-
-def _both(
-    ahead: Carried, back: Carried | None, starts: ModelSamples | None, temperatures: int, **common: float
-) -> tuple[AnnealedLogPartition, list[Problem]]:
-    """What the chains of both directions say together."""
-    reverse = None if back is None else back.log_weights
-    origin = starts.origin if starts else "none"
-    return summarise(ahead.log_weights, reverse, origin=origin, temperatures=temperatures, **common)
-
-
-def _closer(betas: np.ndarray, ahead: Carried, back: Carried, count: int) -> np.ndarray:
-    """So many temperatures, closer together where both directions of a run differ most."""
-    steps = len(betas) - 1
-    return respaced(betas, -np.asarray(back.gains)[:steps][::-1] - np.asarray(ahead.gains)[:steps], count)
 
 
 def _warn(result: AnnealedLogPartition, problems: list[Problem]) -> None:
@@ -186,36 +144,6 @@ def _check_arguments(
                 f"`initial` must have one row for each of {chains} chains. Received: shape {initial.shape}"
             )
     return data, initial
-
-
-def _group_size(machine: Machine, chains: int, memory_limit: int) -> int:
-    """Chains that are run at a time: a Gibbs step holds a handful of arrays of the states and fields of both sides."""
-    most = max(1, int(memory_limit) // (6 * machine.kernel.dtype.size * (machine.num_visible + machine.num_hidden)))
-    groups = -(-chains // min(most, chains))
-    return -(-chains // groups)
-
-
-def _along(
-    rbm: RBMLayer,
-    base_bias: tf.Tensor,
-    group: int,
-    carry: Callable[..., Any],
-    starts: tf.Tensor,
-    path: np.ndarray,
-    key: tf.Tensor,
-) -> Any:
-    """What `anneal` or `annealed_states` make of chains along a path of temperatures, group by group."""
-    betas, count = tf.constant(padded(path), base_bias.dtype), tf.constant(len(path))
-    parts = [
-        call_compiled(carry, rbm, base_bias, starts[i : i + group], betas, subkey(key, i), count)
-        for i in range(0, len(starts), group)
-    ]
-    if not isinstance(parts[0], Carried):
-        return tf.concat(parts, axis=0)
-    return Carried(
-        np.concatenate([np.asarray(part.log_weights) for part in parts]),
-        np.average([np.asarray(part.gains) for part in parts], axis=0, weights=[len(part[0]) for part in parts]),
-    )
 
 
 def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor) -> tf.Tensor:
