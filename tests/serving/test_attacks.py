@@ -24,7 +24,7 @@ def attacked(base, *flags):
     """A server whose memory, status and health are watched, in a process of its own; yields its connection.
 
     Afterwards the process is alive, its memory within the limit, and the watcher's slowest answer within half a second:
-    the third quartile is looked at, because this machine may be busy with other things.
+    one of twenty may take longer, because the machine may be busy with other things.
     """
     flags = ("--port=-1", "--model_name=rbm", f"--model_base_path={base}", "--enable_grpc_healthcheck_service", *flags)
     with serving_process(*flags) as process:
@@ -53,7 +53,7 @@ def attacked(base, *flags):
             watcher.join(60)
         print(f"status and health: {np.quantile(times, [0.5, 0.75, 1])} s, memory {before} and {max(memory)} MB")
         assert len(times) > 3
-        assert np.quantile(times, 0.75) < SECONDS
+        assert np.quantile(times, 0.95) < SECONDS
         assert max(memory) < before + MEGABYTES
         assert process.process.poll() is None
         connection.predict("clamp", **ONE)
@@ -121,5 +121,7 @@ def test_50_huge_declared_shapes(base):
         request = connection.request("clamp", **ONE)
         short(request, "visible", 10**8, N_V)
         short(request, "mask", 10**8, N_V)
-        answers = call_all(connection, request, 50, 60)
-        assert {code for code, _ in answers} <= {grpc.StatusCode.INVALID_ARGUMENT, *REFUSED}
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            answers = call_all(connection, request, 50, 60)
+            assert {code for code, _ in answers} <= {grpc.StatusCode.INVALID_ARGUMENT, *REFUSED}
