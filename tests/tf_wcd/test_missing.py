@@ -397,6 +397,7 @@ def test_without_unknown_entries_no_bit_changes(kind, options):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, SMALL, LARGE, {"units": 12, "centered": True}])
 def test_without_unknown_entries_no_bit_changes_in_what_xla_compiles(options):
+    options = {"compile_options": {"jit_compile": True}, **options}
     same(trained(X, **options), trained(X, missing="nan", **options))
 
 
