@@ -23,7 +23,7 @@ from benchmarks.record_file import RecordFile
 
 RESULTS = Path(__file__).parent / "results"
 SITES, LETTERS, HIDDEN, BATCH, MOMENTUM = 20, 21, 100, 100, 0.5
-SEQUENCES, SAMPLES, GIBBS_STEPS = 20_000, 20_000, 1000
+SEQUENCES, SAMPLES, GIBBS_STEPS = 20_000, 10_000, 300
 RATES = (0.01, 0.03, 0.1)
 SECONDS = 60.0
 SEARCH_CHAIN, CHAIN = 5, 6

@@ -26,15 +26,16 @@ def records_section(folder: Path) -> list[str]:
         "those drawn from their grey levels: the two must never be compared. Settings were chosen on validation "
         "images and another seed; the last column counts these trials. `wcd reproduce --stage=records` makes the "
         "table.\n",
-        "| data | images | method | rate | epochs | test | interval | width | training images | minutes | trials |",
-        "|---" * 11 + "|",
+        "| data | images | method | rate | decay | epochs | test | interval | width | training images | minutes | "
+        "trials |",
+        "|---" * 12 + "|",
     ]
     tried = [record["settings"]["data"] for record in trials(folder).read()]
     for record in done:
         run = RecordRun.from_record(record["settings"])
         lines.append(
             f"| {run.data} | {READ_AS[run.binarize]} | {run.negative_phase}, k = {run.gibbs_steps}, "
-            f"{run.chains} chains, {run.hidden} hidden | {run.learning_rate:g} | {run.epochs} | "
+            f"{run.chains} chains, {run.hidden} hidden | {run.learning_rate:g} | {run.weight_decay:g} | {run.epochs} | "
             f"**{record['estimate']:.2f}** | "
             f"{record['lower']:.2f} to {record['upper']:.2f} | {record['upper'] - record['lower']:.2f} | "
             f"{record['train']:.2f} | {record['training_seconds'] / 60:.0f} | {tried.count(run.data)} |"
