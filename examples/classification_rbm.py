@@ -16,36 +16,29 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--images", type=int, default=60000, help="number of training images, and at most of test images")
 parser.add_argument("--units", type=int, default=500, help="number of hidden units")
 parser.add_argument("--epochs", type=int, default=30, help="passes over the training images")
-parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn")
 parser.add_argument("--out", default="classes.png", help="picture of digits drawn from the generative model")
 arguments = parser.parse_args()
 
 (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist", None)
 x, y, x_test, y_test = (part[: arguments.images] for part in (x, y, x_test, y_test))
 x, x_test = (part.astype("float32") / 255 for part in (x, x_test))
-rng = np.random.default_rng(arguments.seed)
-
-
-def drawn(grey):
-    """The images in black and white, each pixel on with the probability that its grey level is."""
-    return (rng.random(grey.shape, "float32") < grey).astype("float32")
+rng = np.random.default_rng(0)
 
 
 def model(objective, rate):
     """An RBM whose learning rate falls to zero over all updates."""
-    rbm = tf_wcd.RBMLayer(
-        arguments.units, negative_phase="pcd", centered=True, classes=10, objective=objective, seed=arguments.seed
-    )
+    rbm = tf_wcd.RBMLayer(arguments.units, negative_phase="pcd", centered=True, classes=10, objective=objective, seed=0)
     updates = arguments.epochs * -(-len(x) // 100)
     rbm.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(rate, updates, 0.0), momentum=0.5))
     rbm.start_at_means(rbm.with_labels(x, y))
     return rbm
 
 
-# The joint distribution of images and labels, from images that are drawn anew at each epoch.
+# The joint distribution of images and labels, from images whose pixels are drawn anew at each epoch.
 generative = model("generative", 0.1)
 for epoch in range(arguments.epochs):
-    generative.fit(drawn(x), y, batch_size=100, initial_epoch=epoch, epochs=epoch + 1, verbose=2)
+    drawn = (rng.random(x.shape, "float32") < x).astype("float32")
+    generative.fit(drawn, y, batch_size=100, initial_epoch=epoch, epochs=epoch + 1, verbose=2)
 
 # Mostly the labels given the images, whose grey levels are enough for that.
 hybrid = model("hybrid", 1.0)
