@@ -1,4 +1,4 @@
-"""All benchmarks, each in a process of its own: ``python -m benchmarks`` (``make bench``); about 18 minutes."""
+"""All benchmarks, each in a process of its own: ``python -m benchmarks`` (``make bench``); meant to take 25 minutes."""
 
 import subprocess
 import sys

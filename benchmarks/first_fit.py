@@ -17,7 +17,7 @@ from benchmarks.timing import limit_row, part_row, row
 from tf_wcd import xla_cache
 
 REPETITIONS = 5
-PHASES = ("wcd", "bcd", "pcd")
+PHASES = ("wcd", "pcd")
 # Prints the seconds of each fit, and how often a program was traced before and after the last change of the rate.
 CHILD = """
 import json, sys, time

@@ -12,6 +12,12 @@ from typing import Any
 from tf_wcd import plots
 
 RESULTS = Path(__file__).parent / "results"
+PEERS = ("rbms", "scikit-learn", "NumPy")
+HEAD = """# Measurements
+
+Made by `make bench`. Ratios are of medians of interleaved repetitions in one run. **Bold** are peers, which do the same
+work by other people's code or in plain NumPy; everything else is compared with ourselves, a floor or a limit.
+"""
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -20,8 +26,18 @@ def table(rows: list[dict[str, Any]]) -> str:
     for r in rows:
         ours, other = (_time(r.get(name)) for name in ("ours_us", "other_us"))
         met = {True: "yes", False: "**no**", None: ""}[r["met"]]
-        lines.append(f"| {r['work']} | {ours} | {r['other']} | {other} | {r['ratio']:.2f} | {r['target']} | {met} |")
+        name = f"**{r['other']}**" if is_peer(r) else r["other"]
+        lines.append(f"| {r['work']} | {ours} | {name} | {other} | {r['ratio']:.2f} | {r['target']} | {met} |")
     return "\n".join(lines)
+
+
+def is_peer(row: dict[str, Any]) -> bool:
+    """Whether a row compares us with somebody else.
+
+    >>> [is_peer({"other": other}) for other in ("rbms CD_1 (1 threads)", "one after another")]
+    [True, False]
+    """
+    return row["other"].startswith(PEERS)
 
 
 def _time(microseconds: float | None) -> str:
@@ -58,7 +74,7 @@ def _key(row: dict[str, Any]) -> tuple[str, str]:
 
 def summarise() -> None:
     """``RESULTS.md`` and ``ratios.png`` from the records."""
-    parts = ["# Measurements\n", "Made by `make bench`. Ratios are of medians of interleaved repetitions in one run.\n"]
+    parts = [HEAD]
     compared = []
     for path in sorted(RESULTS.glob("*.json")):
         record = json.loads(path.read_text())
@@ -71,7 +87,15 @@ def summarise() -> None:
     if compared:
         figure, (axes,) = plots.new_figure(9, 0.5 + 0.45 * len(compared))
         labels = [f"{r['work']}\nagainst {r['other']}" for r in compared][::-1]
-        axes.barh(labels, [r["ratio"] for r in compared][::-1], color=plots.COLORS[0])
+        colors = [plots.COLORS[0 if is_peer(r) else 1] for r in compared[::-1]]
+        bars = axes.barh(labels, [r["ratio"] for r in compared][::-1], color=colors)
+        kinds = {"than a peer": True, "than ourselves, done otherwise": False}
+        shown = {
+            name: next((bar for bar, r in zip(bars, compared[::-1], strict=True) if is_peer(r) is peer), None)
+            for name, peer in kinds.items()
+        }
+        known = {name: bar for name, bar in shown.items() if bar is not None}
+        axes.legend(list(known.values()), list(known), loc="lower right", fontsize=7)
         for i, r in enumerate(compared[::-1]):
             axes.text(r["ratio"], i, f" {r['ratio']:.1f}x", va="center", fontsize=8)
         axes.axvline(1, color="black", linewidth=0.8)

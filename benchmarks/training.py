@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -83,22 +83,49 @@ def large_layer(updates: int = 100) -> list[dict]:
     ]
 
 
-def ensemble(members: int = 100, updates: int = 200) -> list[dict]:
+class Together(NamedTuple):
+    """A small problem, trained by WCD_1 in full batches as a hundred models at once.
+
+    Attributes:
+        hidden: hidden units, five for each visible one.
+        updates: of a repetition, of one model; the ensemble makes as many in all.
+        target: how many times faster than one after another.
+    """
+
+    problem: str
+    hidden: int
+    updates: int
+    target: float
+
+
+TOGETHER = (
+    Together("BS09", 45, 40_000, 4.0),
+    Together("P08", 40, 10_000, 2.5),
+    Together("LSE11", 55, 10_000, 2.5),
+    Together("BS16", 80, 10_000, 2.0),
+)
+
+
+def ensemble(members: int = 100) -> list[dict]:
     """A hundred models at once against one after another."""
-    x, _ = tf_wcd.datasets.load("BS09")
-    together = tf_wcd.RBMEnsemble(45, count=members, seed=0)
-    together.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM), jit_compile=True)
+    return [together(case, members) for case in TOGETHER]
+
+
+def together(case: Together, members: int) -> dict:
+    """The line of one problem."""
+    x, _ = tf_wcd.datasets.load(case.problem)
+    models = tf_wcd.RBMEnsemble(case.hidden, count=members, seed=0)
+    models.compile(keras.optimizers.SGD(peers.LEARNING_RATE, momentum=peers.MOMENTUM), jit_compile=True)
+    updates = case.updates // members
 
     def run() -> None:
-        together.fit(x, batch_size=14, steps_per_epoch=updates, epochs=5, verbose=0)
+        models.fit(x, batch_size=len(x), steps_per_epoch=updates, epochs=5, verbose=0)
 
-    cases = {
-        "together": (run, 5 * updates),
-        "alone": fitting(x, 45, "wcd", 1, 2000, 14, calls=20),
-    }
-    times = interleaved(cases)
-    one_by_one = members * times["alone"]
-    return [row(f"BS09 WCD_1, {members} models at once", times["together"], "one after another", one_by_one, 2.5)]
+    times = interleaved(
+        {"together": (run, 5 * updates), "alone": fitting(x, case.hidden, "wcd", 1, case.updates, len(x))}
+    )
+    work = f"{case.problem} WCD_1, {case.hidden} hidden, {members} models at once"
+    return row(work, times["together"], "one after another", members * times["alone"], case.target)
 
 
 PARTS = {

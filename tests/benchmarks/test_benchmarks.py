@@ -33,6 +33,8 @@ def test_report(tmp_path, monkeypatch):
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| work | 25 us | peer | 5 ms | 200.00 | >= 35 | yes |" in text
     assert "**no**" in text
+    report.save("small", [timing.row("other work", 1e-6, "NumPy WCD_1", 5e-6, 4)])
+    assert "| 1 us | **NumPy WCD_1** | 5 us |" in (tmp_path / "RESULTS.md").read_text()
     assert (tmp_path / "ratios.png").stat().st_size > 1000
 
 
@@ -104,3 +106,28 @@ def test_costs_of_weights_are_ratios_to_the_unweighted_form(monkeypatch):
         "work, BCD_1, visible side": (2.0, None),
         "work, WPCD_1": (1.0, True),
     }
+
+
+def test_operations_of_large_layers():
+    """Five products, and the batch of the compared product five times."""
+    from benchmarks import large_layers
+
+    case = large_layers.Case(6, 4, updates=2)
+    assert large_layers.operations(case) == 5 * 2 * large_layers.BATCH * 24
+    assert len(large_layers.product(case)()) == 10
+
+
+def test_a_stream_and_an_array_make_the_same_updates(monkeypatch):
+    from benchmarks import large_layers
+
+    counts = []
+
+    def count(cases, repetitions):
+        for work, updates in cases.values():
+            counts.append(len(work().epoch) * updates)
+        return {name: 1.0 for name in cases}
+
+    monkeypatch.setattr(large_layers, "interleaved", count)
+    line = large_layers.stream(rows=40, visible=6, hidden=3, batch=4)
+    assert counts == [10, 10]
+    assert line["met"]
