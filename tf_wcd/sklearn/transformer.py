@@ -205,7 +205,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
 
     @property
     def _n_features_out(self) -> int:
-        return self._parameter("units")
+        return self.rbm_.units  # before `fit` an AttributeError, as scikit-learn expects
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
