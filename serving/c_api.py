@@ -303,6 +303,7 @@ def _config() -> config_pb2.ConfigProto:
     """
     config = config_pb2.ConfigProto()
     config.session_inter_op_thread_pool.add(num_threads=THREADS, global_name="serving")
+    config.experimental.disable_thread_spinning = True  # the cores are for those that compute
     return config
 
 
