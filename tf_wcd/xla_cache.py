@@ -35,8 +35,8 @@ def use_cache(folder: str | Path) -> Path:
             f"The folder of {VARIABLE} cannot be made ({error}). Name another one. Received: {str(folder)!r}"
         ) from error
     for entry in own.glob("*.pb"):
-        if not is_complete(entry):
-            with contextlib.suppress(FileNotFoundError):  # another process may have removed it
+        with contextlib.suppress(FileNotFoundError):  # another process may have removed it
+            if not is_complete(entry):
                 entry.unlink()
     options = f"--tf_xla_persistent_cache_directory={own} --tf_xla_persistent_cache_device_types=CPU"
     flags = os.environ.get("TF_XLA_FLAGS", "")

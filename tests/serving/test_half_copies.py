@@ -169,8 +169,8 @@ def test_files_that_change_while_they_are_loaded(library, base, monkeypatch):
     class Changing(manager.Servable):
         times = 0
 
-        def __init__(self, name, version, path, warmup):
-            super().__init__(name, version, path, warmup)
+        def __init__(self, name, version, path, *arguments):
+            super().__init__(name, version, path, *arguments)
             Changing.times += 1
             if Changing.times == 1:
                 os.utime(path / "saved_model.pb")

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from tests.serving.conftest import running
 from tests.serving.half_plus_two import export_tf1
-from tests.serving.processes import ENVIRONMENT
+from tests.support.processes import ENVIRONMENT
 
 VECTOR = [tf.TensorSpec(None, tf.float32)]
 

@@ -108,7 +108,8 @@ def test_a_registered_problem_is_loaded_by_its_name():
 
 
 @pytest.mark.usefixtures("names_as_before")
-def test_registered_images_are_loaded_by_their_name():
+def test_registered_images_are_loaded_by_their_name(monkeypatch):
+    monkeypatch.delenv("TF_WCD_DATA", raising=False)
     arrays = {
         name: np.ones((1, 1) if name[0] == "x" else 1, "uint8") for name in ("x_train", "y_train", "x_test", "y_test")
     }

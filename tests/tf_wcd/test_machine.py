@@ -105,6 +105,19 @@ def test_states_are_bits_with_the_most_significant_first():
     np.testing.assert_array_equal(bf.index_of(states), np.arange(16))
 
 
+@pytest.mark.parametrize("shape", [(30, 1, 3), (2, 1, 1, 4), (1, 5)])
+def test_rows_may_have_any_axes(shape):
+    _, rbm, x, h = model(("bernoulli", "spin"))
+    machine, rng = rbm.machine(), np.random.default_rng(0)
+    for states, function in ((x, machine.hidden_field), (h, machine.visible_field)):
+        rows = states[rng.integers(0, len(states), shape)].astype("float32")
+        expected = function(tf.constant(rows.reshape(-1, rows.shape[-1])))
+        np.testing.assert_allclose(function(tf.constant(rows)), tf.reshape(expected, [*shape, -1]), rtol=1e-6)
+    rows = tf.constant(x[rng.integers(0, len(x), shape)], tf.float32)
+    numbers = machine.visible.state_numbers(rows)
+    np.testing.assert_array_equal(numbers, rows)
+
+
 def test_leading_axes_are_independent_machines():
     parameters = [bf.random_parameters(4, 3, seed) for seed in range(2)]
     stacked = [tf.constant(np.stack(arrays), tf.float64) for arrays in zip(*parameters, strict=True)]

@@ -13,6 +13,7 @@ from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling import run_chains
 from tf_wcd.sampling.unknown import clamped_draw, exact_draw
 from tf_wcd.training import missing, sharing
+from tf_wcd.training.inputs.labels import one_hot_tensor
 
 NAN = np.nan
 SHARES = np.array([0.3, 1.2, 0.7, 2.0, 0.8]) / 5
@@ -516,3 +517,11 @@ def test_models_too_large_for_exact_sums_say_so():
             call()
     assert np.isfinite(rbm.impute(row, gibbs_steps=5)).all()
     assert np.isfinite(rbm.free_energy(np.zeros([1, 12]))).all()
+
+
+def test_a_label_that_is_known_in_part_is_none():
+    labels = np.array([[1, np.nan, np.nan], [0, 1, 0], [np.nan] * 3], "float32")
+    coded, good = one_hot_tensor(labels, 3, "float32", missing=True)
+    assert good.numpy().tolist() == [False, True, True]
+    assert np.isnan(coded[2]).all()
+    assert coded[1].numpy().tolist() == [0.0, 1.0, 0.0]

@@ -63,11 +63,13 @@ class Annealing:
             ahead = self._along(anneal, self._base(keys[_BASE]), betas, keys[_FORWARD])
             back = starts and self._along(anneal, starts.visible, betas[::-1], keys[_REVERSE])
             result, problems = self._summary(ahead, back, starts, len(betas))
-            if starts and starts.origin == "pt" and any(each.wrong_starts for each in problems):
+            # A population follows from the path: a longer one makes a better population.
+            if starts and starts.origin in ("pt", "annealed") and any(each.wrong_starts for each in problems):
                 starts = self._population(betas, keys[_POPULATION])
                 back = self._along(anneal, starts.visible, betas[::-1], keys[_REVERSE])
                 result, problems = self._summary(ahead, back, starts, len(betas))
-            if not any(each.too_short for each in problems):
+            better_starts = starts and starts.origin == "annealed" and any(each.wrong_starts for each in problems)
+            if not better_starts and not any(each.too_short for each in problems):
                 break
         return result, problems
 

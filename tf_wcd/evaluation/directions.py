@@ -36,7 +36,8 @@ class AnnealedLogPartition:
             the reverse chains started from samples of the model (see ``reverse_start``).
         reverse_estimate: reverse AIS, an upper bound on log Z in expectation if its chains started from samples of the
             model; infinite if none were run.
-        reverse_standard_error: of ``reverse_estimate``; NaN without it.
+        reverse_standard_error: of ``reverse_estimate``; NaN without it. It takes the chains for independent, which
+            those of a population with common ancestors are not quite.
         bridge: Bennett's acceptance ratio, from the weights of both directions, the best of the three where they
             agree; NaN without reverse chains.
         bridge_standard_error: of ``bridge``.

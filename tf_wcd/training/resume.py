@@ -105,7 +105,8 @@ class FirstUpdate(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self.number < 0:
             self.number = int(self.model.optimizer.iterations.numpy())
-            self.epochs = int(self.params["epochs"]) - epoch
+            # A `CallbackList` need not say how many epochs there will be.
+            self.epochs = int((self.params or {}).get("epochs", epoch + 1)) - epoch
 
 
 def with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Callback]) -> Any:
@@ -117,5 +118,6 @@ def with_ours(callbacks: Any, model: keras.Model, ours: list[keras.callbacks.Cal
         return [*ours, before, *others, behind]
     for callback in (*ours, before, behind):
         callback.set_model(model)
+        callback.set_params(whole.params)
     whole.callbacks[:] = [*ours, before, *others, behind]
     return whole

@@ -27,10 +27,13 @@ class NumberedStates:
             x: ``[..., columns]``.
         """
         states = tf.constant(self._finite_states(), x.dtype)
-        units = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [x.shape[-1] // self.columns, self.columns]], axis=0))
+        # All units as the rows of one matrix: with more axes, one of them of length 1, TensorFlow 2.21 writes products
+        # beyond their memory (oneDNN, on processors with AVX-512).
+        units = tf.reshape(x, [-1, self.columns])
         # |x - s|^2 without |x|^2, which is the same for all states s.
-        closeness = tf.einsum("...uc,sc->...us", units, states) - 0.5 * tf.reduce_sum(tf.square(states), axis=-1)
-        return tf.argmax(closeness, axis=-1, output_type=tf.int32)
+        closeness = tf.matmul(units, states, transpose_b=True) - 0.5 * tf.reduce_sum(tf.square(states), axis=-1)
+        numbers = tf.argmax(closeness, axis=-1, output_type=tf.int32)
+        return tf.reshape(numbers, tf.concat([tf.shape(x)[:-1], [x.shape[-1] // self.columns]], axis=0))
 
     def numbered_states(self, numbers: tf.Tensor, columns: int, dtype: Any = "float32") -> tf.Tensor:
         """The states of a layer whose units have the given numbers: the inverse of `state_numbers`.

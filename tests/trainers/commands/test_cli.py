@@ -85,7 +85,7 @@ def test_samples_of_a_saved_model(wcd, model, tmp_path):
         (["reproduce", "--stage=tabel"], 2, "--stage=['tabel']: must be some of table, best"),
         (["reproduce", "--problems=BS09,BS25"], 2, "must be some of BS09, BS16"),
         (["reproduce", "--protocol=short"], 1, "needs another folder. Received: --out=trainers/results"),
-        (["bench", "--parts=speed"], 2, "must be some of training, weights, first_fit"),
+        (["bench", "--parts=speed"], 2, "must be some of training, weights, large_layers, first_fit"),
         (["train", "small", "--method=exact", "--gibbs_steps=10"], 1, "leave `gibbs_steps` at 1. Received: 10"),
         (["train", "dbn", "--parts=sleep"], 2, "must be some of classifier, few_labels"),
         ([], 2, "usage: wcd"),

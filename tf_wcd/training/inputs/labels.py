@@ -74,10 +74,11 @@ def one_hot_tensor(labels: tf.Tensor, classes: int, dtype: str, missing: bool = 
     """`one_hot` of a batch of a data set, and whether each of its rows is a label, or may be missing."""
     labels = tf.convert_to_tensor(labels)
     if missing and labels.dtype.is_floating:
-        unknown = tf.reduce_all(tf.reshape(tf.math.is_nan(labels), [tf.shape(labels)[0], -1]), axis=1)
+        nothing = tf.reshape(tf.math.is_nan(labels), [tf.shape(labels)[0], -1])
+        unknown, partly = tf.reduce_all(nothing, axis=1), tf.reduce_any(nothing, axis=1)
         known = tf.where(tf.math.is_nan(labels), tf.zeros_like(labels), labels)
         coded, good = one_hot_tensor(known, classes, dtype)
-        return tf.where(unknown[:, None], tf.constant(np.nan, dtype), coded), good | unknown
+        return tf.where(unknown[:, None], tf.constant(np.nan, dtype), coded), (good & ~partly) | unknown
     if labels.shape.rank == 2 and labels.shape[1] == classes:
         labels = tf.cast(labels, dtype)
         whole = tf.abs(tf.reduce_sum(labels, axis=1) - 1.0) <= 1e-3
