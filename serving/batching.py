@@ -251,6 +251,7 @@ class Batcher:
                 queue, batch = taken
                 self._running.append(queue.steps)
                 queue.running += 1
+                self._changed.notify_all()  # shorter work may pass this one by
             start = time.monotonic()
             self._run(batch)
             end = time.monotonic()
@@ -313,8 +314,7 @@ class Batcher:
             task.finish(result)
 
     def _joined(self, batch: list[Task]) -> list[list[np.ndarray]]:
-        rows = sum(task.rows for task in batch)
-        total = self.parameters.padded(rows)
+        total = self.parameters.padded(rows := sum(task.rows for task in batch))
         feeds = {}
         for name in batch[0].feeds:
             parts = [task.feeds[name] for task in batch]

@@ -50,7 +50,12 @@ class ConfigPoller:
                 continue
             self._content = content
             try:
-                self._manager.apply(config_files.read_models(self._path))
-                log.info("The models are those of the changed %s", self._path)
+                self._manager.apply(config_files.read_models(self._path), load=False)
             except (ValueError, ServingError) as error:
                 log.error("The changed %s is not applied: %s", self._path, error)
+                continue
+            log.info("The models are those of the changed %s", self._path)
+            try:
+                self._manager.load_all()
+            except ServingError as error:
+                log.error("A model of the changed %s has no version that can be served: %s", self._path, error)

@@ -195,4 +195,4 @@ def _outputs(signature: meta_graph_pb2.SignatureDef, chosen: Sequence[str]) -> l
             )
         if list(chosen).count(alias) > 1:
             raise invalid(f"duplicate output tensor alias: {alias}")
-    return list(chosen) or sorted(signature.outputs)
+    return sorted(chosen or signature.outputs)  # TensorFlow keeps something for each order

@@ -39,6 +39,7 @@ class RestLimits:
         max_connections: most connections at the same time.
         threads: requests to models that are being answered at the same time; more are refused.
         hosts: names of this server beside its addresses, and of sites whose pages may ask it.
+        own_hosts: names of this server, whose other ports' pages may not ask it.
         access_log: log each request.
     """
 
@@ -49,6 +50,7 @@ class RestLimits:
     max_connections: int = 512
     threads: int = 64
     hosts: frozenset[str] = frozenset()
+    own_hosts: frozenset[str] = frozenset()
     access_log: bool = False
 
 
@@ -99,7 +101,8 @@ class Exchange(httputil.HTTPMessageDelegate):
         self._limit = min(self._http.limits.max_body, self._http.largest_body())
         self._packed = "X-Consumed-Content-Encoding" in headers  # so Tornado calls it when it unpacks
         lengths = headers.get_list("Content-Length")
-        reason = refusal(headers.get("Host"), headers.get("Origin"), self._http.limits.hosts)
+        limits = self._http.limits
+        reason = refusal(headers.get("Host"), headers.get("Origin"), limits.hosts, limits.own_hosts)
         if len(headers.get_list("Host")) > 1:
             self.refuse(400, "A request has one Host")
         elif reason is not None:

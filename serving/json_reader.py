@@ -19,8 +19,11 @@ STEP = 2**16  # bytes that are read without letting another thread run
 BLOCK = 1024  # elements of an array that are kept as Python's objects
 DEPTH = 64
 MEMBERS = 10_000  # of one object
+OTHERS = 100_000  # texts and objects of one array
+LONGEST_STRING = 2**20  # bytes
+SHORT = 64  # numbers, which are no array of their own
 _SPACE = re.compile(rb"[ \t\n\r]*")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)  # it never goes back, which would take memory
 _WORD = re.compile(rb"[-+.0-9A-Za-z]{1,1000}")
 _NUMBERS = re.compile(rb"[-+.0-9eE, \t\n\r]+")
 
@@ -57,6 +60,7 @@ class Column:
         self._blocks: list[np.ndarray] = []
         self._pending: list[Any] = []
         self._bytes = 0
+        self._boolean: bool | None = None  # whether the values so far are
         self._unusable: Unusable | None = None
 
     def append(self, value: Any) -> None:
@@ -64,21 +68,42 @@ class Column:
         if self._unusable is not None:
             return
         if isinstance(value, Unusable):
-            self._unusable = Unusable(value.ragged)
+            self._end(Unusable(value.ragged))
         elif isinstance(value, np.ndarray):
+            if value.size:
+                self._is(value.dtype == bool)
             self._pending.append(value)
             self._bytes += value.nbytes
         elif isinstance(value, bool | int | float):
+            self._is(isinstance(value, bool))
             self._pending.append(value)
         else:
-            self._unusable = Unusable(ragged=False, objects=isinstance(value, dict))
+            self._end(Unusable(ragged=False, objects=isinstance(value, dict)))
         if len(self._pending) >= BLOCK or self._bytes > STEP:
             self._flush()
 
     def extend(self, block: np.ndarray) -> None:
-        """Adds many numbers."""
-        self._flush()
-        self._add(block)
+        """Adds numbers, as many as are read in one step."""
+        self._is(boolean=False)
+        if len(block) >= SHORT:
+            self._flush()
+            self._add(block)
+        elif self._unusable is None:
+            self._pending.extend(block.tolist())
+            if len(self._pending) >= BLOCK:
+                self._flush()
+
+    def _is(self, boolean: bool) -> None:
+        """Booleans and numbers make no array together."""
+        if self._boolean is None:
+            self._boolean = boolean
+        elif self._boolean is not boolean:
+            self._end(Unusable(ragged=False))
+
+    def _end(self, unusable: Unusable) -> None:
+        """From now on nothing is kept."""
+        self._unusable = self._unusable or unusable
+        self._blocks, self._pending, self._bytes = [], [], 0
 
     def _flush(self) -> None:
         pending, self._pending, self._bytes = self._pending, [], 0
@@ -87,17 +112,17 @@ class Column:
         try:
             self._add(np.asarray(pending))
         except (ValueError, OverflowError):
-            self._unusable = Unusable(ragged=True)
+            self._end(Unusable(ragged=True))
 
     def _add(self, block: np.ndarray) -> None:
+        if self._unusable is not None:
+            return
         if block.dtype.kind not in "biuf":
-            self._unusable = Unusable(ragged=False)  # integers of more than 64 bits
+            self._end(Unusable(ragged=False))  # integers of more than 64 bits
         elif self._blocks and self._blocks[0].shape[1:] != block.shape[1:]:
-            self._unusable = Unusable(ragged=True)
+            self._end(Unusable(ragged=True))
         else:
             self._blocks.append(_compact(block))
-        if self._unusable is not None:
-            self._blocks = []
 
     def array(self) -> np.ndarray | Unusable:
         """All values, stacked."""
@@ -236,6 +261,8 @@ class Reader:
                     value = self.value()
                     if self._lists and isinstance(value, str | dict):
                         others.append(value)
+                        if len(others) > OTHERS:
+                            raise self.error(f"An array has more than {OTHERS} texts or objects")
                     else:
                         column.append(value)
                 if self._closes(b"]"):
@@ -274,7 +301,9 @@ class Reader:
         return value
 
     def _string(self) -> str:
-        match = _STRING.match(self._body, self._at)
+        match = _STRING.match(self._body, self._at, self._at + LONGEST_STRING)
+        if match is None and self._at + LONGEST_STRING < len(self._body) and self.peek() == b'"':
+            raise self.error(f"A text has more than {LONGEST_STRING} bytes")
         if match is None:
             raise self.error("Missing a string")
         text = self._loads(match[0])

@@ -149,13 +149,19 @@ class ModelManager:
                 for version in list(model.servables):
                     self._unload(model, version)
         if load:
-            self.reconcile()
-            for name in names:
-                with self._lock:
-                    model = self._models[name]
-                    bad = [status for status in model.status.values() if status.code] if not model.servables else []
-                if bad:
-                    raise ServingError(status_of(bad[-1].code), bad[-1].message)
+            self.load_all()
+
+    def load_all(self) -> None:
+        """Loads the versions that the policies select.
+
+        Raises:
+            ServingError: the status of the failed load if a model has no version that can be served.
+        """
+        self.reconcile()
+        with self._lock:
+            bad = [s for m in self._models.values() if not m.servables for s in m.status.values() if s.code]
+        if bad:
+            raise ServingError(status_of(bad[-1].code), bad[-1].message)
 
     def _check_labels(self, configs: list[model_server_config_pb2.ModelConfig]) -> None:
         """Labels are for available versions; those of a model without any available version may be for any."""
@@ -196,9 +202,10 @@ class ModelManager:
 
         One that has failed is tried again as soon as its files change, and after a minute.
         """
-        if version in model.servables:
-            return True
         name, base = model.config.name, model.config.base_path
+        before = model.servables.get(version)
+        if before is not None and before.path.parent == Path(base):  # it may have moved
+            return True
         path = Path(base) / folder_of(base, version)
         files: version_files.State | None = None
         status = model.status.get(version)
@@ -224,6 +231,10 @@ class ModelManager:
             return False
         with self._lock:
             model.servables[version] = servable
+        if before is not None:
+            threading.Thread(
+                target=before.close_when_unused, args=(UNLOAD_SECONDS,), name="unload", daemon=True
+            ).start()
         self._set(model, version, VersionStatus(State.AVAILABLE))
         log.info("Version %d of %s is available", version, name)
         return True

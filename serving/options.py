@@ -174,13 +174,14 @@ def model_server_arguments(arguments: Sequence[str]) -> list[str]:
 
 def rest_limits(options: Options) -> RestLimits:
     """What REST clients may use."""
-    named = {name.strip().lower() for name in options.rest_allowed_hosts.split(",")} | {options.host.lower()}
+    named = {name.strip().lower() for name in options.rest_allowed_hosts.split(",")}
     return RestLimits(
         timeout=options.rest_api_timeout_in_ms * 1e-3,
         max_body=options.rest_max_body_bytes,
         max_bytes=options.max_bytes_in_flight // 8,
         threads=options.max_running + options.max_waiting,
         hosts=frozenset(named - {""}),
+        own_hosts=frozenset({options.host.lower()}),
         access_log=options.access_log,
     )
 

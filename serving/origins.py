@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Collection
 
 
-def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
+def refusal(host: str | None, origin: str | None, names: Collection[str], own: Collection[str] = ()) -> str | None:
     """Why a request is refused; ``None`` if it is not.
 
     Addresses are always accepted as hosts, since only a name can be rebound, and so is ``localhost``.
@@ -19,7 +19,8 @@ def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str
     Args:
         host: the header ``Host``, ``None`` if there is none, as in HTTP/1.0.
         origin: the header ``Origin``, which browsers send with requests from pages.
-        names: further names of this server, and of sites whose pages may ask it; ``"*"`` for any.
+        names: names of this server, and of sites whose pages may ask it; ``"*"`` for any.
+        own: names of this server alone, not of other programs on the same machine.
 
     Example:
 
@@ -32,7 +33,7 @@ def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str
     """
     if "*" in names:
         return None
-    if host is not None and not _is_ours(_name_in(f"//{host}"), names):
+    if host is not None and not _is_ours(_name_in(f"//{host}"), {*names, *own}):
         return f"The Host {host[:200]!r} is not a name of this server: --rest_allowed_hosts adds names"
     same = origin is not None and host is not None and origin.lower() == f"http://{host.lower()}"
     if origin is not None and not same and _name_in(origin) not in names:

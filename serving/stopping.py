@@ -25,6 +25,7 @@ from serving.cancellation import Cancellation
 PREFIX = "wcd_stop"
 SLOT = f"{PREFIX}/slot:0"
 SLOTS = max(4, os.cpu_count() or 1)  # runs at the same time; more of them wait
+SUBSETS = 64  # of outputs: for each, TensorFlow and the graph keep something
 
 
 class _Slot:
@@ -55,11 +56,14 @@ class StoppableSession:
         self.meta_graph = self._session.meta_graph
         self._free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         self._done: dict[frozenset[str], str] = {}  # the nodes that put "done", by the operations that they wait for
+        self._outputs: list[list[str]] = []  # of each signature
+        self._asked: set[tuple[str, ...]] = set()
         self._adding = threading.Lock()
         try:
             self._session.add(_switches(), PREFIX)
             for signature in self.meta_graph.signature_def.values():
-                self._done_after([info.name for info in signature.outputs.values() if info.name])
+                self._outputs.append(sorted({info.name for info in signature.outputs.values() if info.name}))
+                self._done_after(self._outputs[-1])
             slots = [_Slot(number) for number in range(SLOTS)]
             for target in ("stop", "drain"):  # now: the first run of anything takes long
                 self._session.run(slots[0].feed, [], None, [f"{PREFIX}/{target}"])
@@ -81,7 +85,8 @@ class StoppableSession:
         Raises:
             SessionError: CANCELLED, DEADLINE_EXCEEDED, or with TensorFlow's code and text.
         """
-        targets = [f"{PREFIX}/watch", self._done_after(fetches)]
+        computed = self._computed(fetches)
+        targets = [f"{PREFIX}/watch", self._done_after(computed)]
         try:
             slot = self._free.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
         except queue.Empty:
@@ -93,9 +98,9 @@ class StoppableSession:
         try:
             with (cancellation or Cancellation()).calling(functools.partial(self._stop, slot, run)):
                 timeout = None if deadline is None else (deadline - time.monotonic()) * 1e3
-                results = self._session.run({**feeds, **slot.feed}, fetches, timeout, targets)
+                results = self._session.run({**feeds, **slot.feed}, computed, timeout, targets)
             clean = True
-            return results
+            return results if computed is fetches else [results[computed.index(name)] for name in fetches]
         except SessionError as error:
             if slot.stopped and error.code != DEADLINE_EXCEEDED:
                 raise SessionError(CANCELLED, "The request was cancelled") from None
@@ -103,9 +108,11 @@ class StoppableSession:
         finally:
             with slot.lock:
                 slot.run = None
-            if slot.stopped or not clean:
-                self._session.run(slot.feed, [], None, [f"{PREFIX}/drain"], in_this_thread=True)
-            self._free.put(slot)
+            try:
+                if slot.stopped or not clean:
+                    self._session.run(slot.feed, [], None, [f"{PREFIX}/drain"], in_this_thread=True)
+            finally:
+                self._free.put(slot)
 
     def _stop(self, slot: _Slot, run: object) -> None:
         with slot.lock:
@@ -113,9 +120,17 @@ class StoppableSession:
                 slot.stopped = True
                 self._session.run(slot.feed, [], None, [f"{PREFIX}/stop"], in_this_thread=True)
 
+    def _computed(self, fetches: Sequence[str]) -> Sequence[str]:
+        """The tensors to compute for these: all of the signature's once clients have asked for many subsets."""
+        with self._adding:
+            if len(self._asked) < SUBSETS or tuple(fetches) in self._asked:
+                self._asked.add(tuple(fetches))
+                return fetches
+        return next((outputs for outputs in self._outputs if set(fetches) <= set(outputs)), fetches)
+
     def _done_after(self, fetches: Sequence[str]) -> str:
         """Name of the node that puts "done" when the given tensors are computed."""
-        operations = frozenset(name.partition(":")[0] for name in fetches)
+        operations = _operations(fetches)
         with self._adding:
             if operations not in self._done:
                 name = f"{PREFIX}/done_{len(self._done)}"
@@ -126,6 +141,10 @@ class StoppableSession:
     def close(self) -> None:
         """Frees the model's memory. No run may be in progress."""
         self._session.close()
+
+
+def _operations(tensors: Sequence[str]) -> frozenset[str]:
+    return frozenset(name.partition(":")[0] for name in tensors)
 
 
 @functools.cache

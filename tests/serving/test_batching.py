@@ -237,6 +237,33 @@ def test_short_work_passes_long_work_by():
     batcher.stop()
 
 
+def test_short_work_that_was_seen_before_the_long_work_ran_passes_it_by(monkeypatch):
+    look, hold = Batcher._next_batch, threading.Event()
+
+    def late(self, passes):  # the ordinary thread looks only when the passing ones have seen no reason to pass
+        while not passes and not hold.is_set():
+            self._changed.wait(0.02)
+        return look(self, passes)
+
+    monkeypatch.setattr(Batcher, "_next_batch", late)
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(num_batch_threads=1))
+    threads = [ask(batcher, model, [1.0], results, steps=10_000)]
+    waiting(batcher, 1)
+    threads.append(ask(batcher, model, [3.0, 4.0], results, steps=1))
+    waiting(batcher, 3)
+    time.sleep(0.2)
+    hold.set()
+    try:
+        assert model.started.acquire(timeout=10)
+        assert model.started.acquire(timeout=10)  # while the long one still runs
+    finally:
+        model.go.set()
+        for thread in threads:
+            thread.join()
+        batcher.stop()
+
+
 def test_a_lone_request_waits_for_nobody():
     """However long the file's timeout is."""
     model, results = Echo(), []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from serving import json_reader
-from serving.json_reader import ParseError, Reader, Unusable
+from serving.json_reader import Column, ParseError, Reader, Unusable
 
 
 def plain(value):
@@ -61,7 +61,7 @@ def test_integers_stay_exact(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "ragged"),
     [(b"[[1, 2], [3]]", True), (b"[1, [2]]", True), (b'["a", 1]', False), (b"[1, null]", False),
-     (b"[{}]", False), (b"[18446744073709551616]", False), (b'[[1], ["a"]]', False)],
+     (b"[1, true]", False), (b"[[true], [0]]", False), (b"[" + b"1," * 99 + b"false]", False), (b"[{}]", False), (b"[18446744073709551616]", False), (b'[[1], ["a"]]', False)],
 )  # fmt: skip
 def test_arrays_that_are_no_tensors(text, ragged):
     value = Reader(text).document()
@@ -84,6 +84,32 @@ def test_objects_have_a_largest_number_of_members():
     members = ",".join(f'"{i}": 1' for i in range(json_reader.MEMBERS + 1))
     with pytest.raises(ParseError, match="members"):
         Reader(f"{{{members}}}".encode()).document()
+
+
+def test_texts_are_of_bounded_length_and_number(monkeypatch):
+    for text in (b"x" * 2**21, b"\\n" * 2**21):
+        with pytest.raises(ParseError, match="A text has more than 1048576 bytes"):
+            Reader(b'{"a": "%b"}' % text).document()
+    longest = b'"%b"' % (b"\\n" * (2**19 - 1))
+    assert Reader(b'{"a": %b}' % longest).document()["a"] == "\n" * (2**19 - 1)
+    monkeypatch.setattr(json_reader, "OTHERS", 3)
+    for text, right in ((b'["a", "b", {}]', True), (b'["a", "b", {}, "c"]', False)):
+        reader = Reader(text)
+        with reader.lists():
+            if right:
+                assert reader.value() == ["a", "b", {}]
+            else:
+                with pytest.raises(ParseError, match="more than 3 texts or objects"):
+                    reader.value()
+
+
+def test_short_runs_of_numbers_are_no_arrays_of_their_own(monkeypatch):
+    added = []
+    monkeypatch.setattr(Column, "_add", lambda self, block: added.append(block))
+    Reader(b"[" + b"1,true," * 10_000 + b"1]").document()
+    assert not added
+    Reader(b"[[" + b"1],[" * 5000 + b"1]]").document()
+    assert len(added) <= 5001 + 5
 
 
 def test_reading_can_be_ended():

@@ -103,11 +103,31 @@ def test_the_file_of_models_is_polled(library, tmp_path, caplog):
         assert version_used(connection, name="b") == 2
         write("a", "b")
         eventually(lambda: _known(connection, "a"))
+        # One that is applied, but for a model that cannot be loaded.
+        caplog.clear()
+        (tmp_path / "c" / "1").mkdir(parents=True)
+        (tmp_path / "c" / "1" / "saved_model.pb").write_bytes(b"nonsense")
+        write("a", "c")
+        eventually(lambda: "has no version that can be served" in caplog.text)
+        assert "is not applied" not in caplog.text
+        assert not _known(connection, "b")
     write("a")
     with running(None, model_config_file=str(file)) as connection:
         write("b")
         with pytest.raises(AssertionError):
             eventually(lambda: _known(connection, "b"), 0.5)
+
+
+def test_a_model_that_moves_is_loaded_from_its_new_folder(library, tmp_path):
+    for i, name in enumerate("ab"):
+        put(library[i], tmp_path / name, 1)
+    with running(tmp_path / "a", reload_config_anywhere=True, rest_api_port=0) as connection:
+        x = np.eye(N_V, dtype="float32")
+        before = connection.predict("free_energy", visible=x)
+        assert reload(connection, ("rbm", tmp_path / "b")) == (0, "")
+        after = connection.predict("free_energy", visible=x)
+        assert not np.allclose(next(iter(before.values())), next(iter(after.values())))
+        assert states(connection, "rbm") == [(1, "AVAILABLE")]
 
 
 def _known(connection, name):

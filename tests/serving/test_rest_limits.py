@@ -18,6 +18,7 @@ from serving.core import ServerCore
 from serving.http_exchange import RestLimits
 from serving.manager import ModelManager
 from serving.metrics import Metrics
+from serving.options import Options, rest_limits
 from serving.rest import RestServer
 from tests.serving.conftest import N_V, eventually, put, running
 from tests.support.processes import serving_process
@@ -126,11 +127,15 @@ def test_requests_that_could_be_read_in_two_ways_are_refused_once(head, status):
         ({"Host": "localhost:8501", "Origin": "http://localhost:9"}, 403),
         ({"Host": "localhost:8501", "Origin": "http://evil.example"}, 403),
         ({"Host": "localhost:8501", "Origin": "null"}, 403),
+        ({"Host": "own.example:8501", "Origin": "http://own.example:8501"}, 404),
+        ({"Host": "own.example:8501", "Origin": "http://own.example:9999"}, 403),
+        ({"Host": "127.0.0.1:8501", "Origin": "http://127.0.0.1:9999"}, 403),
         ({"Host": "localhost:8501", "Origin": "https://models.example"}, 404),
     ],
 )
 def test_hosts_and_origins(headers, status):
-    with rest(hosts=frozenset({"models.example"})) as server:
+    own = rest_limits(Options(host="own.example")).own_hosts | {"127.0.0.1"}
+    with rest(hosts=frozenset({"models.example"}), own_hosts=own) as server:
         for method, body in (("GET", None), ("POST", BODY)):
             got, content, _ = ask(server.port, method, "/v1/models/x" + (":predict" if body else ""), body, headers)
             assert got == status, content
