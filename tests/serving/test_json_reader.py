@@ -61,7 +61,9 @@ def test_integers_stay_exact(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "ragged"),
     [(b"[[1, 2], [3]]", True), (b"[1, [2]]", True), (b'["a", 1]', False), (b"[1, null]", False),
-     (b"[1, true]", False), (b"[[true], [0]]", False), (b"[" + b"1," * 99 + b"false]", False), (b"[{}]", False), (b"[18446744073709551616]", False), (b'[[1], ["a"]]', False)],
+     (b"[1, true]", False), (b"[[true], [0]]", False),
+     (b"[" + b"1," * 99 + b"false]", False), (b"[{}]", False),
+     (b"[18446744073709551616]", False), (b'[[1], ["a"]]', False)],
 )  # fmt: skip
 def test_arrays_that_are_no_tensors(text, ragged):
     value = Reader(text).document()
