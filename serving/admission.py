@@ -58,12 +58,21 @@ class ByteBudget:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def hold(self, size: int) -> Iterator[None]:
+    def hold(self, size: int) -> Iterator[Reservation]:
         """Counts so many bytes for as long as the block lasts.
 
         Raises:
             ServingError: RESOURCE_EXHAUSTED if there is no room for them now.
         """
+        reservation = Reservation(self)
+        reservation.add(size)
+        try:
+            yield reservation
+        finally:
+            reservation.release()
+
+    def take(self, size: int) -> None:
+        """Counts so many bytes until they are given back."""
         with self._lock:
             if self.held + size > self.limit:
                 raise exhausted(
@@ -71,11 +80,41 @@ class ByteBudget:
                     f"{self.limit}"
                 )
             self.held += size
-        try:
-            yield
-        finally:
-            with self._lock:
-                self.held -= size
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self.held -= size
+
+
+class Reservation:
+    """Bytes of a budget that are given back once all who use them have released them.
+
+    Args:
+        budget: counts them.
+        users: how many have to release them.
+    """
+
+    def __init__(self, budget: ByteBudget, users: int = 1) -> None:
+        self._budget, self._users, self._size = budget, users, 0
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        """Counts so many bytes more.
+
+        Raises:
+            ServingError: RESOURCE_EXHAUSTED if there is no room for them now.
+        """
+        with self._lock:
+            self._budget.take(size)
+            self._size += size
+
+    def release(self) -> None:
+        """Called once by each user."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._budget.give_back(self._size)
+                self._size = 0
 
 
 class Admission:

@@ -7,7 +7,6 @@ it cannot parse: here the thread that answers does it.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -15,11 +14,13 @@ from typing import Any
 
 import grpc
 
-from serving.admission import ByteBudget
+from serving.admission import ByteBudget, Reservation
 from serving.errors import ServingError, invalid
 
 UNREADABLE = "Exception deserializing request!"  # as gRPC says it
 RESERVED_THREADS = 8
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
+WEIGHT = 24  # bytes in memory for each byte of a request of many small messages, as lists of examples are
 MOST_BYTES = 2**16  # of a request to the reserved threads
 MOST_CALLS = 1024  # that wait for the reserved threads
 RESERVED = {
@@ -76,27 +77,36 @@ class Reception(grpc.ServerInterceptor):
         if pool is self.computing and pool.calls >= pool.threads:
             # As a stream: the refusal does not wait for the message, which a client could send as slowly as it likes.
             return _in(self.reserved, grpc.stream_unary_rpc_method_handler, self._refuse, handler)
-        return _in(pool, grpc.unary_unary_rpc_method_handler, self._answer(handler, pool), handler)
+        weight = 1 if handler_call_details.method == PREDICT else WEIGHT
+        return _in(pool, grpc.unary_unary_rpc_method_handler, self._answer(handler, pool, weight), handler)
 
     def _refuse(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
         message = f"The server has {self.computing.threads} requests at hand already"
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
-    def _answer(self, handler: Any, pool: Pool) -> Callable[[bytes, grpc.ServicerContext], Any]:
+    def _answer(self, handler: Any, pool: Pool, weight: int) -> Callable[[bytes, grpc.ServicerContext], Any]:
         def answer(content: bytes, context: grpc.ServicerContext) -> Any:
-            with contextlib.ExitStack() as stack:
-                try:
-                    if pool is self.computing:
-                        stack.enter_context(self._budget.hold(len(content)))
-                    elif len(content) > MOST_BYTES:
-                        raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
-                except ServingError as error:
-                    context.abort(error.code, error.message)
+            # gRPC keeps the answer until the client has read it, or the call ends otherwise: only then are they free.
+            reservation = Reservation(self._budget, users=2)
+            if not context.add_callback(reservation.release):
+                reservation.release()  # it has ended already
+            try:
+                if pool is self.computing:
+                    reservation.add(len(content) * weight)
+                elif len(content) > MOST_BYTES:
+                    raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
                 try:
                     request = handler.request_deserializer(content)
                 except Exception:
                     context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
-                return handler.unary_unary(request, context)
+                response = handler.unary_unary(request, context)
+                if pool is self.computing:
+                    reservation.add(response.ByteSize())
+                return response
+            except ServingError as error:
+                context.abort(error.code, error.message)
+            finally:
+                reservation.release()
 
         return answer
 

@@ -126,7 +126,15 @@ class RestServer:
                 return [self._inferred(spec, method, request, deadline)]
             inputs, by_rows = self._parsed(spec, request, deadline)
             response = self.core.predict(inputs, deadline, request.cancellation)
-        return json_tensors.from_response(response, by_rows)
+            pieces = self._held(response.ByteSize(), json_tensors.from_response(response, by_rows))
+            next(pieces)
+        return pieces
+
+    def _held(self, size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The pieces after an empty one, from which on so many bytes are held until nobody wants more pieces."""
+        with self.core.bytes_in_flight.hold(size):
+            yield b""
+            yield from pieces
 
     def _parsed(
         self, spec: model_pb2.ModelSpec, request: Request, deadline: float

@@ -37,6 +37,8 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
 HEALTH_SECONDS = 0.2  # between two looks at the models
 STOPPING_SECONDS = 2.0  # for computations to stop that are told to
+KEEPALIVE_MS = 30_000
+CONNECTION_MS = 600_000  # after which clients connect anew, without an error
 SPARE_THREADS = 16  # for requests that need no computation, besides those that run and wait
 
 log = logging.getLogger("serving")
@@ -148,6 +150,12 @@ class Server:
             "grpc.max_receive_message_length": min(MAX_MESSAGE_BYTES, max(2**20, options.max_bytes_in_flight // 8)),
             "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
             "grpc.so_reuseport": 0,
+            # Clients that have stopped reading or answering are dropped, and their answers with them.
+            "grpc.keepalive_time_ms": KEEPALIVE_MS,
+            "grpc.keepalive_timeout_ms": KEEPALIVE_MS,
+            "grpc.http2.max_pings_without_data": 0,
+            "grpc.max_connection_age_ms": CONNECTION_MS,
+            "grpc.max_connection_age_grace_ms": int(1e3 * min(options.max_deadline_seconds, 1e6)) + KEEPALIVE_MS,
             **dict(flags.channel_arguments(options.grpc_channel_arguments)),  # the operator's win
         }
         reception = Reception(self.core.bytes_in_flight, threads)

@@ -4,16 +4,23 @@ import resource
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
 import pytest
 from tensorflow.core.framework import tensor_pb2
+from tensorflow_serving.apis import model_pb2
+from tensorflow_serving.config import model_server_config_pb2
 
-from serving.admission import ByteBudget
+from serving.admission import Admission, ByteBudget
+from serving.core import ServerCore
 from serving.errors import ServingError
+from serving.manager import ModelManager
+from serving.reception import WEIGHT, Reception
+from serving.rest import RestServer
 from serving.tensors import to_array
-from tests.serving.conftest import N_V, running
+from tests.serving.conftest import N_V, eventually, running
 from tests.support.processes import ENVIRONMENT, serving_process
 
 ONE = {"visible": np.zeros([1, N_V], "float32"), "mask": np.zeros([1, N_V], "float32"), "seed": np.zeros(1, "int64")}
@@ -88,7 +95,70 @@ def test_bytes_in_flight(base):
         code, details = refusal(connection, connection.request("free_energy", visible=np.zeros([400, N_V], "float32")))
         assert code == "RESOURCE_EXHAUSTED"
         assert "limit of 10000" in details
-        assert connection.server.core.bytes_in_flight.held == 0
+        eventually(lambda: connection.server.core.bytes_in_flight.held == 0)
+
+
+class Call:
+    """A call whose client reads the answer only when the test says so."""
+
+    def __init__(self, ended=False):
+        self.ended, self.callbacks, self.code = ended, [], None
+
+    def add_callback(self, callback):
+        if not self.ended:
+            self.callbacks.append(callback)
+        return not self.ended
+
+    def abort(self, code, message):
+        self.code = code
+        raise RuntimeError(message)
+
+
+@pytest.mark.parametrize(("method", "weight"), [("Predict", 1), ("Classify", WEIGHT)])
+def test_answers_count_until_clients_have_read_them(method, weight):
+    budget = ByteBudget(1000)
+    reception = Reception(budget, threads=1)
+    request, answer = model_pb2.ModelSpec(name="a" * 20), model_pb2.ModelSpec(name="b" * 300)
+    size, sizes = request.ByteSize() * weight, []
+
+    def work(message, context):
+        sizes.append(budget.held)
+        return answer if message == request else context.abort(grpc.StatusCode.INTERNAL, "another request")
+
+    handler = grpc.unary_unary_rpc_method_handler(work, model_pb2.ModelSpec.FromString, lambda m: m.SerializeToString())
+    details = SimpleNamespace(method=f"/tensorflow.serving.PredictionService/{method}")
+    run = reception.intercept_service(lambda _: handler, details).unary_unary
+    for ended in (False, True):
+        call = Call(ended)
+        assert run(request.SerializeToString(), call) == answer
+        assert sizes.pop() == size
+        assert budget.held == (0 if ended else size + answer.ByteSize())
+        for callback in call.callbacks:
+            callback()
+        assert budget.held == 0
+    for content, code in ((b"", "INTERNAL"), (b"\xff", "INTERNAL"), (b"\n" * 1001, "RESOURCE_EXHAUSTED")):
+        call = Call()
+        with pytest.raises(RuntimeError):
+            run(content, call)
+        assert call.code.name == code
+        call.callbacks.pop()()
+        assert budget.held == 0
+    budget.take(900)
+    call = Call()
+    with pytest.raises(RuntimeError, match="over the limit"):  # there is no room for the answer
+        run(request.SerializeToString(), call)
+    call.callbacks.pop()()
+    assert budget.held == 900
+
+
+def test_rest_answers_count_while_they_are_sent():
+    core = ServerCore(ModelManager(model_server_config_pb2.ModelServerConfig()), Admission(1, 1))
+    pieces = RestServer._held(SimpleNamespace(core=core), 70, iter([b"a", b"b"]))
+    assert next(pieces) == b""
+    assert core.bytes_in_flight.held == 70
+    assert next(pieces) == b"a"
+    del pieces  # the client has left
+    assert core.bytes_in_flight.held == 0
 
 
 def test_byte_budget():
