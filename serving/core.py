@@ -50,9 +50,9 @@ class ServerCore:
         limits: Limits | None = None,
     ) -> None:
         self.manager, self._admission, self._batcher = manager, admission, batcher
-        self.inference = Inference(manager, self._run)
         self.limits = limits or Limits()
         self.bytes_in_flight = ByteBudget(self.limits.max_bytes_in_flight)
+        self.inference = Inference(manager, self._run, self.bytes_in_flight)
         self._wanted: set[Cancellation] = set()
         self._stopping = False
         self._lock = threading.Lock()

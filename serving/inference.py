@@ -5,6 +5,7 @@ They are for models that have signatures with these methods; models of this libr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from serving.admission import ByteBudget
 from serving.cancellation import Cancellation
 from serving.errors import ServingError, invalid
 from serving.manager import ModelManager
@@ -38,10 +40,18 @@ class Inference:
     Args:
         manager: the models.
         run: runs a graph.
+        budget: counts the memory of the examples.
     """
 
-    def __init__(self, manager: ModelManager, run: Run) -> None:
-        self._manager, self._run = manager, run
+    def __init__(self, manager: ModelManager, run: Run, budget: ByteBudget) -> None:
+        self._manager, self._run, self._budget = manager, run, budget
+
+    def check_method(self, spec: model_pb2.ModelSpec, method: str) -> None:
+        """Refuses a method that no signature of the model has, before any example is read."""
+        with self._manager.lease(spec) as servable:
+            if all(signature.method_name != METHODS[method] for signature in servable.signatures.values()):
+                text = f"Expected {KINDS[method]} signature method_name to be {METHODS[method]}. No signature has it"
+                raise invalid(text)
 
     def classify(
         self,
@@ -93,7 +103,7 @@ class Inference:
         deadline: float | None,
         cancellation: Cancellation | None,
     ) -> list[inference_pb2.InferenceResult]:
-        with self._manager.lease(tasks[0][1]) as servable:
+        with self._manager.lease(tasks[0][1]) as servable, self._budget.hold(_serialised_bytes(given)):
             signatures = [_signature(servable, spec, method) for method, spec in tasks]
             # Exports of TensorFlow 2 have an input for each signature: all of them get the examples.
             inputs = {signature.inputs["inputs"].name for signature in signatures}
@@ -145,6 +155,13 @@ def _signature(servable: Servable, spec: model_pb2.ModelSpec, method: str) -> me
         found = ", ".join(sorted(signature.outputs))
         raise ServingError(failed, f"Expected {kind} signature outputs among {sorted(wanted)}. Found: {found}")
     return signature
+
+
+def _serialised_bytes(given: input_pb2.Input) -> int:
+    """Of the examples as byte strings, each of which has the context before it."""
+    shared = given.example_list_with_context
+    each = sys.getsizeof(b"") + shared.context.ByteSize()
+    return given.ByteSize() + each * (len(shared.examples) or len(given.example_list.examples))
 
 
 def _serialised(given: input_pb2.Input) -> np.ndarray:

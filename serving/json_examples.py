@@ -15,43 +15,54 @@ from tensorflow_serving.apis import classification_pb2, input_pb2, model_pb2, re
 from serving.errors import invalid
 from serving.json_reader import Reader, Unusable
 
+EXAMPLES = 10_000  # of one request
+# In memory, as far as their messages go, which is far more than the two characters of an empty object.
+EXAMPLE_BYTES, FEATURE_BYTES, GROWTH = 600, 200, 16
 
-def members() -> dict[str, Callable[[Reader], Any]]:
-    """Readers of the members that hold examples, each of which becomes a message as soon as it is read."""
+
+def members(given: input_pb2.Input, count: Callable[[int], None]) -> dict[str, Callable[[Reader], Any]]:
+    """Readers of the members that hold examples, each of which goes into the message as soon as it is read.
+
+    Args:
+        given: the message.
+        count: is told the bytes of memory that each example takes; what it raises ends the reading.
+    """
+    content = given.example_list_with_context
 
     def examples(reader: Reader) -> Any:
-        found: list[example_pb2.Example] = []
+        del content.examples[:]
         with reader.lists():
             if reader.peek() != b"[":
-                return reader.value()
-            reader.elements(lambda value: found.append(_example(value)))
-        return found
+                raise invalid("Expecting 'examples' value to be an list/array")
+            reader.elements(take)
+        return content.examples
+
+    def take(value: Any) -> None:
+        if len(content.examples) >= EXAMPLES:
+            raise invalid(f"A request may have at most {EXAMPLES} examples. Received: more of them")
+        _fill(content.examples.add(), value, count)
 
     def context(reader: Reader) -> Any:
+        content.context.Clear()
         with reader.lists():
-            return _example(reader.value())
+            _fill(content.context, reader.value(), count)
+        return content.context
 
     return {"examples": examples, "context": context}
 
 
-def to_request(document: Mapping[str, Any], spec: model_pb2.ModelSpec, method: str) -> Any:
-    """The message of a request."""
+def new_request(method: str) -> Any:
+    """A message to read the examples into."""
+    return (classification_pb2.ClassificationRequest if method == "classify" else regression_pb2.RegressionRequest)()
+
+
+def complete(request: Any, document: Mapping[str, Any], spec: model_pb2.ModelSpec) -> None:
+    """Ends the message of a document whose examples it has already."""
     if "examples" not in document:
         raise invalid("When method is classify, key 'examples' is expected and was not found")
-    examples = document["examples"]
-    if not isinstance(examples, list):
-        raise invalid("Expecting 'examples' value to be an list/array")
-    if not examples:
+    if not document["examples"]:
         raise invalid("'examples' value is an empty array")
-    given = input_pb2.Input()
-    if "context" in document:
-        given.example_list_with_context.context.CopyFrom(document["context"])
-        given.example_list_with_context.examples.extend(examples)
-    else:
-        given.example_list.examples.extend(examples)
-    if method == "classify":
-        return classification_pb2.ClassificationRequest(model_spec=spec, input=given)
-    return regression_pb2.RegressionRequest(model_spec=spec, input=given)
+    request.model_spec.CopyFrom(spec)
 
 
 def from_classes(response: classification_pb2.ClassificationResponse) -> bytes:
@@ -72,17 +83,16 @@ def _digits(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _example(value: Any) -> example_pb2.Example:
+def _fill(example: example_pb2.Example, value: Any, count: Callable[[int], None]) -> None:
     if not isinstance(value, dict):
         raise invalid(f"Example must be JSON object but got JSON {_kind(value)}")
-    example = example_pb2.Example()
+    count(EXAMPLE_BYTES + FEATURE_BYTES * len(value))
     for name, content in value.items():
-        example.features.feature[name].CopyFrom(_feature(name, content))
-    return example
+        _fill_feature(example.features.feature[name], name, content)
+    count(GROWTH * example.ByteSize())
 
 
-def _feature(name: str, content: Any) -> feature_pb2.Feature:
-    feature = feature_pb2.Feature()
+def _fill_feature(feature: feature_pb2.Feature, name: str, content: Any) -> None:
     if isinstance(content, Unusable):
         raise invalid(f"Unexpected element type in feature: {name}")
     array = np.asarray(content) if isinstance(content, bool | int | float) else content
@@ -95,10 +105,9 @@ def _feature(name: str, content: Any) -> feature_pb2.Feature:
             feature.int64_list.value.extend(map(int, array.ravel().tolist()))
         elif array.size:
             raise invalid(f"Feature: {name} has uint64 element. Only int64 is supported.")
-        return feature
+        return
     for item in content if isinstance(content, list) else [content]:
         feature.bytes_list.value.append(_bytes(name, item))
-    return feature
 
 
 def _bytes(name: str, item: Any) -> bytes:

@@ -16,6 +16,7 @@ from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2, predict_pb2
 
 from serving import json_examples, json_tensors
+from serving.admission import Reservation
 from serving.core import ServerCore
 from serving.errors import ServingError, deadline_exceeded, invalid
 from serving.http_exchange import SMALL_BODY, Answer, Request, RestLimits, error_answer
@@ -121,9 +122,9 @@ class RestServer:
 
     def _predict(self, spec: model_pb2.ModelSpec, method: str, request: Request) -> Iterable[bytes]:
         deadline = time.monotonic() + self.limits.timeout
-        with self.core.bytes_in_flight.hold(len(request.body)):
+        with self.core.bytes_in_flight.hold(len(request.body)) as held:
             if method != "predict":
-                return [self._inferred(spec, method, request, deadline)]
+                return [self._inferred(spec, method, request, deadline, held)]
             inputs, by_rows = self._parsed(spec, request, deadline)
             response = self.core.predict(inputs, deadline, request.cancellation)
             pieces = self._held(response.ByteSize(), json_tensors.from_response(response, by_rows))
@@ -147,14 +148,18 @@ class RestServer:
             inputs, by_rows = json_tensors.to_inputs(document, self.core.input_types(spec))
             return json_tensors.to_request(spec, inputs), by_rows
 
-    def _inferred(self, spec: model_pb2.ModelSpec, method: str, request: Request, deadline: float) -> bytes:
+    def _inferred(
+        self, spec: model_pb2.ModelSpec, method: str, request: Request, deadline: float, held: Reservation
+    ) -> bytes:
         """The answer to a request with examples."""
+        inference = self.core.inference
+        inference.check_method(spec, method)
+        message = json_examples.new_request(method)
         with self._turn_to_parse(request, deadline):
             check = lambda: _check(request, deadline)  # noqa: E731
-            document = json_tensors.parse_object(request.body, check, json_examples.members())
+            document = json_tensors.parse_object(request.body, check, json_examples.members(message.input, held.add))
             spec.signature_name = document.get("signature_name", "")
-            message = json_examples.to_request(document, spec, method)
-        inference = self.core.inference
+            json_examples.complete(message, document, spec)
         if method == "classify":
             return json_examples.from_classes(inference.classify(message, deadline, request.cancellation))
         return json_examples.from_values(inference.regress(message, deadline, request.cancellation))

@@ -4,9 +4,9 @@ import base64
 
 import grpc
 import pytest
-from tensorflow_serving.apis import classification_pb2, inference_pb2, regression_pb2
+from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, model_pb2, regression_pb2
 
-from tests.serving.conftest import running
+from tests.serving.conftest import eventually, running
 from tests.serving.half_plus_two import METHODS, export_tf1, export_tf2
 
 
@@ -129,12 +129,48 @@ def test_texts_in_examples():
 
     packed = {"b64": base64.b64encode(b"\xff\0").decode()}
     body = json_tensors.json.dumps({"examples": [{"a": ["é", packed], "b": "z", "c": [], "d": True, "e": [1, 2]}]})
-    document = json_tensors.parse_object(body.encode(), members=json_examples.members())
-    features = document["examples"][0].features.feature
+    given, counted = input_pb2.Input(), []
+    json_tensors.parse_object(body.encode(), members=json_examples.members(given, counted.append))
+    (example,) = given.example_list_with_context.examples
+    assert sum(counted) > 5 * 200
+    features = example.features.feature
     assert list(features["a"].bytes_list.value) == ["é".encode(), b"\xff\0"]
     assert list(features["b"].bytes_list.value) == [b"z"]
     assert list(features["d"].int64_list.value) == [1]
     assert list(features["e"].int64_list.value) == [1, 2]
+
+
+def test_what_examples_take_is_bounded(served, monkeypatch):
+    ask = lambda body, method="regress": served.http("POST", f"/v1/models/default:{method}", body)  # noqa: E731
+    body = b'{"signature_name": "regress_x_to_y", "examples": [%b{"x": 2.0}]}'
+    status, answer = ask(body % (b"{}," * 10_000))
+    assert (status, "at most 10000 examples" in answer["error"]) == (400, True)
+    status, answer = ask(body % (b'{"x": 1.0},' * 9_999))
+    assert (status, len(answer["results"])) == (200, 10_000)
+    budget = served.server.core.bytes_in_flight
+    monkeypatch.setattr(budget, "limit", 2**20)
+    status, answer = ask(body % (b"{}," * 9_999))
+    assert (status, "over the limit of 1048576" in answer["error"]) == (429, True)
+    # Each example gets a copy of the context.
+    request = filled(regression_pb2.RegressionRequest(), "regress_x_to_y")
+    shared = request.input.example_list_with_context
+    shared.context.features.feature["y"].bytes_list.value.append(b"a" * 3000)
+    for _ in range(400):
+        shared.examples.add().features.feature["x"].float_list.value.append(1.0)
+    with pytest.raises(grpc.RpcError) as error:
+        served.prediction.Regress(request, timeout=20)
+    assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    eventually(lambda: budget.held == 0)
+
+
+def test_examples_are_not_read_where_no_signature_takes_them(served, monkeypatch):
+    from serving import json_examples
+
+    monkeypatch.setattr(json_examples, "members", None)
+    with served.server.core.manager.lease(model_pb2.ModelSpec(name="default")) as servable:
+        monkeypatch.setattr(servable, "signatures", {"predict": servable.signatures["serving_default"]})
+        for path, code in (("default:classify", 400), ("x:classify", 404)):
+            assert served.http("POST", f"/v1/models/{path}", {"examples": [{}]})[0] == code
 
 
 def test_errors(served):
