@@ -176,9 +176,9 @@ def test_full_queues(library, tmp_path):
                 if not future.done():
                     accepted.append(future)
             with pytest.raises(grpc.RpcError) as refused:
-                connection.predict("gibbs", timeout=0.5, **GIBBS)
+                connection.predict("gibbs", timeout=0.5, **long)  # short work would pass the long one by
             assert refused.value.code().name == code
-            body = {"signature_name": "gibbs", "inputs": {key: value.tolist() for key, value in GIBBS.items()}}
+            body = {"signature_name": "gibbs", "inputs": {key: value.tolist() for key, value in long.items()}}
             status, answer = connection.http("POST", PREDICT, body)
             assert status == (429 if code == "RESOURCE_EXHAUSTED" else 503)
             assert answer["error"]
