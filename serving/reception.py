@@ -16,11 +16,11 @@ import grpc
 
 from serving.admission import ByteBudget, Reservation
 from serving.errors import ServingError, invalid
+from serving.message_sizes import WEIGHT, predict_bytes
 
 UNREADABLE = "Exception deserializing request!"  # as gRPC says it
 RESERVED_THREADS = 8
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
-WEIGHT = 24  # bytes in memory for each byte of a request of many small messages, as lists of examples are
 MOST_BYTES = 2**16  # of a request to the reserved threads
 MOST_CALLS = 1024  # that wait for the reserved threads
 RESERVED = {
@@ -77,14 +77,16 @@ class Reception(grpc.ServerInterceptor):
         if pool is self.computing and pool.calls >= pool.threads:
             # As a stream: the refusal does not wait for the message, which a client could send as slowly as it likes.
             return _in(self.reserved, grpc.stream_unary_rpc_method_handler, self._refuse, handler)
-        weight = 1 if handler_call_details.method == PREDICT else WEIGHT
-        return _in(pool, grpc.unary_unary_rpc_method_handler, self._answer(handler, pool, weight), handler)
+        memory = predict_bytes if handler_call_details.method == PREDICT else _of_small_parts
+        return _in(pool, grpc.unary_unary_rpc_method_handler, self._answer(handler, pool, memory), handler)
 
     def _refuse(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
         message = f"The server has {self.computing.threads} requests at hand already"
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
-    def _answer(self, handler: Any, pool: Pool, weight: int) -> Callable[[bytes, grpc.ServicerContext], Any]:
+    def _answer(
+        self, handler: Any, pool: Pool, memory: Callable[[bytes], int]
+    ) -> Callable[[bytes, grpc.ServicerContext], Any]:
         def answer(content: bytes, context: grpc.ServicerContext) -> Any:
             # gRPC keeps the answer until the client has read it, or the call ends otherwise: only then are they free.
             reservation = Reservation(self._budget, users=2)
@@ -92,7 +94,7 @@ class Reception(grpc.ServerInterceptor):
                 reservation.release()  # it has ended already
             try:
                 if pool is self.computing:
-                    reservation.add(len(content) * weight)
+                    reservation.add(memory(content))
                 elif len(content) > MOST_BYTES:
                     raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
                 try:
@@ -109,6 +111,10 @@ class Reception(grpc.ServerInterceptor):
                 reservation.release()
 
         return answer
+
+
+def _of_small_parts(content: bytes) -> int:
+    return WEIGHT * len(content)  # as lists of examples are
 
 
 def _in(pool: Pool, kind: Callable[..., Any], behaviour: Callable[..., Any], handler: Any) -> Any:

@@ -17,7 +17,8 @@ from serving.admission import Admission, ByteBudget
 from serving.core import ServerCore
 from serving.errors import ServingError
 from serving.manager import ModelManager
-from serving.reception import WEIGHT, Reception
+from serving.message_sizes import WEIGHT
+from serving.reception import Reception
 from serving.rest import RestServer
 from serving.tensors import to_array
 from tests.serving.conftest import N_V, eventually, running
