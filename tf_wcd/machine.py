@@ -84,11 +84,13 @@ class Machine:
 
     def product(self, a: tf.Tensor, b: tf.Tensor, **kwargs: bool) -> tf.Tensor:
         """A matrix product in the product type; the result has the kernel's type."""
-        if (a.shape.rank or 0) > 3 and b.shape.rank == 2 and not kwargs.get("transpose_a"):
+        axes, others = (tf.TensorShape(each.shape).rank or 0 for each in (a, b))
+        if axes > 3 and others == 2 and not kwargs.get("transpose_a"):
             # As one matrix: TensorFlow 2.21 writes the product of more axes, one of them of length 1, beyond its memory
             # (oneDNN, on processors with AVX-512).
-            whole = self.product(tf.reshape(a, [-1, static_shape(a)[-1]]), b, **kwargs)
-            return tf.reshape(whole, [*static_shape(a)[:-1], static_shape(whole)[-1]])
+            *leading, width = static_shape(tf.convert_to_tensor(a))
+            whole = self.product(tf.reshape(a, [-1, width]), b, **kwargs)
+            return tf.reshape(whole, [*leading, static_shape(whole)[-1]])
         if self.product_dtype is None:
             return tf.matmul(a, b, **kwargs)
         narrow = tf.matmul(tf.cast(a, self.product_dtype), tf.cast(b, self.product_dtype), **kwargs)
