@@ -5,6 +5,7 @@ They are for models that have signatures with these methods; models of this libr
 
 from __future__ import annotations
 
+import collections
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -91,8 +92,8 @@ class Inference:
         if len({spec.name for _, spec in tasks}) > 1:
             raise invalid("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
         names = [spec.signature_name or DEFAULT_SIGNATURE for _, spec in tasks]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in collections.Counter(names).items():
+            if count > 1:
                 raise invalid(f"Duplicate evaluation of signature: {name}")
         return inference_pb2.MultiInferenceResponse(results=self._answers(tasks, request.input, deadline, cancellation))
 
