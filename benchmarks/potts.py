@@ -19,6 +19,7 @@ import keras
 import numpy as np
 
 import tf_wcd
+from benchmarks.rbms_pcd import RbmsPCD
 from benchmarks.record_file import RecordFile
 
 RESULTS = Path(__file__).parent / "results"
@@ -156,37 +157,24 @@ class Rbms:
         torch.manual_seed(0)
         self.data = torch.from_numpy(letters.astype("float32"))
         means = torch.from_numpy(frequencies_of(letters).one.clip(1e-4)).float()
-        self.model = PBRBM(torch.randn(SITES, LETTERS, HIDDEN) * 0.01, means.log(), torch.zeros(HIDDEN))
-        self.model.init_grad()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=rate, momentum=MOMENTUM, maximize=True)
-        self.chains = self.model.init_chains(BATCH)
+        model = PBRBM(torch.randn(SITES, LETTERS, HIDDEN) * 0.01, means.log(), torch.zeros(HIDDEN))
+        self.pcd = RbmsPCD(model, BATCH, rate, MOMENTUM)
 
     def train(self, updates: int) -> None:
         import torch
-        from rbms.training.pcd import fit_batch_pcd
 
-        weights = torch.ones(BATCH)
         with torch.no_grad():
             for _ in range(updates):
-                rows = torch.randint(len(self.data), (BATCH,))
-                self.optimizer.zero_grad(set_to_none=False)
-                self.chains, _ = fit_batch_pcd(
-                    batch=(self.data[rows], weights),
-                    parallel_chains=self.chains,
-                    params=self.model,
-                    gibbs_steps=1,
-                    beta=1.0,
-                    centered=True,
-                )
-                self.optimizer.step()
+                self.pcd.update(self.data[torch.randint(len(self.data), (BATCH,))])
 
     def sample(self, rows: int) -> np.ndarray:
         import torch
 
         with torch.no_grad():
-            chains = self.model.init_chains(rows)
+            model = self.pcd.model
+            chains = model.init_chains(rows)
             for _ in range(GIBBS_STEPS):
-                chains = self.model.sample_visibles(self.model.sample_hiddens(chains))
+                chains = model.sample_visibles(model.sample_hiddens(chains))
         return chains["visible"].numpy().astype(int)
 
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 import tf_wcd
+from benchmarks.rbms_pcd import RbmsPCD
 from tf_wcd import negative_phases
 
 BATCH, HIDDEN, MOMENTUM = 100, 500, 0.5
@@ -99,33 +100,21 @@ class Rbms:
 
         torch.manual_seed(seed)
         means = torch.from_numpy(np.clip(x.mean(0), 1e-3, 1 - 1e-3).astype("float32"))
-        self.model = BBRBM(torch.randn(x.shape[1], HIDDEN) * 0.01, torch.logit(means), torch.zeros(HIDDEN))
-        self.model.init_grad()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=MOMENTUM, maximize=True)
-        self.chains = self.model.init_chains(BATCH)
+        model = BBRBM(torch.randn(x.shape[1], HIDDEN) * 0.01, torch.logit(means), torch.zeros(HIDDEN))
+        self.pcd = RbmsPCD(model, BATCH, 0.01, MOMENTUM)
 
     def epoch(self, x: np.ndarray, rate: float) -> None:
         import torch
-        from rbms.training.pcd import fit_batch_pcd
 
-        for group in self.optimizer.param_groups:
+        for group in self.pcd.optimizer.param_groups:
             group["lr"] = rate
-        data, weights = torch.from_numpy(x), torch.ones(BATCH)
+        data = torch.from_numpy(x)
         with torch.no_grad():
             for rows in torch.randperm(len(x)).split(BATCH):
-                self.optimizer.zero_grad(set_to_none=False)
-                self.chains, _ = fit_batch_pcd(
-                    batch=(data[rows], weights[: len(rows)]),
-                    parallel_chains=self.chains,
-                    params=self.model,
-                    gibbs_steps=1,
-                    beta=1.0,
-                    centered=True,
-                )
-                self.optimizer.step()
+                self.pcd.update(data[rows])
 
     def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        model = self.model
+        model = self.pcd.model
         return model.weight_matrix.numpy(), model.vbias.numpy(), model.hbias.numpy()
 
 
