@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 import tf_wcd
-from benchmarks.quality_methods import HIDDEN, METHODS
+from benchmarks.quality_methods import METHODS
 from benchmarks.record_file import RecordFile
 from tf_wcd import evaluation
 from tf_wcd.datasets.grey_levels import binarize
@@ -39,14 +39,8 @@ def load(search: bool) -> tuple[np.ndarray, np.ndarray]:
     return grey, binarize(test, "stochastic", rng=np.random.default_rng(1))
 
 
-def likelihood(parameters: tuple[np.ndarray, ...], train: np.ndarray, x: np.ndarray) -> dict[str, float]:
+def likelihood(rbm: tf_wcd.RBMLayer, train: np.ndarray, x: np.ndarray) -> dict[str, float]:
     """Mean log-likelihood with its interval, by one estimator for all."""
-    kernel, visible_bias, hidden_bias = (np.array(each, "float32") for each in parameters)
-    rbm = tf_wcd.RBMLayer(HIDDEN)
-    rbm.build((None, len(visible_bias)))
-    rbm.kernel.assign(kernel)
-    rbm.visible_bias.assign(visible_bias)
-    rbm.hidden_bias.assign(hidden_bias)
     found = evaluation.log_partition_interval(rbm, train[:HELD_BACK], seed=21, budget=12_800, burn_in=300)
     free = float(np.mean(free_energies(rbm.machine().cast("float64"), x.astype("float64"))))
     return {
@@ -74,7 +68,7 @@ def run(method: str, rate: float, passes: int, search: bool) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu, 1),
-        **likelihood(training.parameters(), images, x),
+        **likelihood(training.model(), images, x),
     }
 
 

@@ -22,8 +22,18 @@ class Training(Protocol):
     def epoch(self, x: np.ndarray, rate: float) -> None:
         """One pass over images of 0 and 1."""
 
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Kernel ``[visible, hidden]``, visible bias, hidden bias."""
+    def model(self) -> tf_wcd.RBMLayer:
+        """What it has learned."""
+
+
+def _layer(kernel: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray) -> tf_wcd.RBMLayer:
+    """A layer of units of 0 and 1 with these parameters, ``kernel`` being ``[visible, hidden]``."""
+    rbm = tf_wcd.RBMLayer(HIDDEN)
+    rbm.build((None, len(visible_bias)))
+    rbm.kernel.assign(kernel)
+    rbm.visible_bias.assign(visible_bias)
+    rbm.hidden_bias.assign(hidden_bias)
+    return rbm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +52,13 @@ class Method:
 class Ours:
     """An `RBMLayer`, centred; every pass is one `fit`."""
 
-    def __init__(self, phase: str, x: np.ndarray, seed: int, chains: int = BATCH, gibbs_steps: int = 1) -> None:
+    def __init__(
+        self, phase: str, x: np.ndarray, seed: int, hidden: str = "bernoulli", chains: int = BATCH, gibbs_steps: int = 1
+    ) -> None:
         options: dict[str, Any] = {"observers": 0} if phase == "jpcd" else {}
         self.rbm = tf_wcd.RBMLayer(
             HIDDEN,
+            hidden_type=hidden,
             negative_phase=negative_phases.get(phase, chains=chains, gibbs_steps=gibbs_steps, **options),
             centered=True,
             kernel_initializer=keras.initializers.RandomNormal(stddev=0.01, seed=seed),
@@ -59,8 +72,8 @@ class Ours:
         self.rbm.optimizer.learning_rate.assign(rate)
         self.rbm.fit(x, batch_size=BATCH, verbose=0)
 
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.rbm.kernel.numpy(), self.rbm.visible_bias.numpy(), self.rbm.hidden_bias.numpy()
+    def model(self) -> tf_wcd.RBMLayer:
+        return self.rbm
 
 
 class Averaged(Ours):
@@ -72,9 +85,9 @@ class Averaged(Ours):
 
     WINDOW, MOMENTUM = 100, 0.9  # the average reaches back over about 1000 updates
 
-    def __init__(self, phase: str, x: np.ndarray, seed: int, **options: int) -> None:
+    def __init__(self, phase: str, x: np.ndarray, seed: int, **options: Any) -> None:
         super().__init__(phase, x, seed, **options)
-        self.average = super().parameters()
+        self.average = self._parameters()
 
     def epoch(self, x: np.ndarray, rate: float) -> None:
         self.rbm.optimizer.learning_rate.assign(rate)
@@ -82,13 +95,16 @@ class Averaged(Ours):
         averaging = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: self._add())
         self.rbm.fit(x, batch_size=BATCH, steps_per_epoch=self.WINDOW, epochs=windows, callbacks=[averaging], verbose=0)
 
+    def _parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.rbm.kernel.numpy(), self.rbm.visible_bias.numpy(), self.rbm.hidden_bias.numpy()
+
     def _add(self) -> None:
-        pairs = zip(self.average, super().parameters(), strict=True)
+        pairs = zip(self.average, self._parameters(), strict=True)
         kernel, visible, hidden = (self.MOMENTUM * old + (1 - self.MOMENTUM) * new for old, new in pairs)
         self.average = kernel, visible, hidden
 
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.average
+    def model(self) -> tf_wcd.RBMLayer:
+        return _layer(*self.average)
 
 
 class Rbms:
@@ -113,9 +129,9 @@ class Rbms:
             for rows in torch.randperm(len(x)).split(BATCH):
                 self.pcd.update(data[rows])
 
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def model(self) -> tf_wcd.RBMLayer:
         model = self.pcd.model
-        return model.weight_matrix.numpy(), model.vbias.numpy(), model.hbias.numpy()
+        return _layer(model.weight_matrix.numpy(), model.vbias.numpy(), model.hbias.numpy())
 
 
 class ScikitLearn:
@@ -136,11 +152,11 @@ class ScikitLearn:
         for start in range(0, len(x), BATCH):
             self.rbm.partial_fit(x[order[start : start + BATCH]])
 
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.rbm.components_.T, self.rbm.intercept_visible_, self.rbm.intercept_hidden_
+    def model(self) -> tf_wcd.RBMLayer:
+        return _layer(self.rbm.components_.T, self.rbm.intercept_visible_, self.rbm.intercept_hidden_)
 
 
-def _ours(phase: str, kind: type[Ours] = Ours, **options: int) -> Callable[[np.ndarray, int], Training]:
+def _ours(phase: str, kind: type[Ours] = Ours, **options: Any) -> Callable[[np.ndarray, int], Training]:
     return lambda x, seed: kind(phase, x, seed, **options)
 
 
@@ -152,6 +168,8 @@ METHODS = {
     "pcd, 500 chains": Method(_ours("pcd", chains=500), (0.03, 0.1, 0.3)),
     "pcd, k = 5": Method(_ours("pcd", gibbs_steps=5), (0.03, 0.1, 0.3)),
     "pcd, averaged": Method(_ours("pcd", Averaged), (0.03, 0.1, 0.3)),
+    "pcd, ReLU hidden": Method(_ours("pcd", hidden="relu"), (0.003, 0.01, 0.03)),
+    "pcd, dReLU hidden": Method(_ours("pcd", hidden="drelu"), (0.003, 0.01, 0.03)),
     "rbms": Method(Rbms, (0.03, 0.1, 0.3)),
     "BernoulliRBM": Method(ScikitLearn, (0.03, 0.1, 0.3)),
 }

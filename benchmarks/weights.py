@@ -1,4 +1,4 @@
-"""What weights cost: an update of each weighted negative phase over one of its unweighted form.
+"""What weights and tempering cost: an update of each such negative phase over one of its plain form.
 
 ``python -m benchmarks.weights`` measures both parts, ``python -m benchmarks.weights BS09`` one of them.
 """
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import tf_wcd
 from benchmarks.timing import interleaved, part_row, row
 from benchmarks.training import fitting, mnist_sized
-from tf_wcd.negative_phases import BCD, CD, JPCD, PCD, WCD, WPCD, NegativePhase
+from tf_wcd.negative_phases import BCD, CD, JPCD, PCD, PT, PTT, WCD, WPCD, NegativePhase
 
 
 class Form(NamedTuple):
-    """A weighted phase and its unweighted form, by their names in `PHASES`, and the largest ratio aimed at, if any."""
+    """A phase and its plain form, by their names in `PHASES`, and the largest ratio aimed at, if any."""
 
     weighted: str
     plain: str
@@ -31,6 +31,8 @@ PHASES: dict[str, NegativePhase] = {
     "JPCD_1, no observers": JPCD(observers=0),
     "JPCD_1, no observers, ESS held": JPCD(observers=0, minimum_ess=0.5),
     "JPCD_1, 100 observers": JPCD(observers=100),
+    "PTT_1": PTT(),
+    "PT_1": PT(),
 }
 LARGE = (
     Form("WCD_1", "CD_1", 1.05),
@@ -40,6 +42,8 @@ LARGE = (
     Form("JPCD_1, no observers", "PCD_1"),
     Form("JPCD_1, no observers, ESS held", "PCD_1"),
     Form("JPCD_1, 100 observers", "PCD_1"),
+    Form("PTT_1", "PCD_1", 3.0),
+    Form("PT_1", "PCD_1"),
 )
 SMALL = (
     Form("WCD_1", "CD_1"),

@@ -54,3 +54,12 @@ def reaches(result: CellResult, problem: str, method: str) -> bool:
     """
     mean, deviation = paper.TABLE[problem, BESIDE.get(method, method)]
     return result.mean <= (mean + 2 * deviation if COLUMNS[method].weighted else 2 * mean)
+
+
+def beside_theirs(folder: Path, problem: str, method: str, parameters: str) -> str:
+    """A cell of a table: ours with a tick where it reaches the paper, and below it the paper's."""
+    result = result_of(folder, problem, method, parameters)
+    mean, deviation = paper.TABLE[problem, BESIDE.get(method, method)]
+    tick = " ✓" if result is not None and reaches(result, problem, method) else ""
+    ours = "not run" if result is None else f"**{nats(result.mean)}** ({nats(result.deviation)}){tick}"
+    return f"{ours}<br>{mean:.4f} ({deviation:.4f})"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
-from trainers.report.cells import CellResult, nats, reaches, result_of
+from trainers.report.cells import CellResult, beside_theirs, nats, reaches, result_of
 from trainers.report.small_sections import Count
 from trainers.settings import paper
 from trainers.settings.columns import BESIDE, COLUMNS, CONSISTENT, OURS
@@ -12,12 +13,7 @@ from trainers.settings.columns import BESIDE, COLUMNS, CONSISTENT, OURS
 
 def columns_section(folder: Path) -> list[str]:
     """Ours beside the paper's, all with the parameters of an unweighted method; nothing where none has been run."""
-    results = {
-        (problem, name): found
-        for problem in paper.PROBLEMS
-        for name in OURS
-        if (found := result_of(folder, problem, name, "paper"))
-    }
+    results = results_of(folder)
     if not results:
         return []
     lines = [
@@ -31,21 +27,45 @@ def columns_section(folder: Path) -> list[str]:
         "|---" * (len(OURS) + 1) + "|",
     ]
     for problem in paper.PROBLEMS:
-        row = [_cell(results.get((problem, name)), problem, name) for name in OURS]
+        row = [beside_theirs(folder, problem, name, "paper") for name in OURS]
         lines.append(f"| {problem} | {' | '.join(row)} |")
-    return [*lines, "", *_counts(folder, results), ""]
+    counts = column_counts(folder)
+    return [
+        *lines,
+        "",
+        f"- Cells of BCD_1, BCD_10 and JPCD that reach the paper's weighted forms: {counts.bar}",
+        f"- BCD_k better than CD_k with the same parameters: {counts.plain}",
+        f"- BCD_k better than WCD_k with the same parameters: {counts.weighted}",
+        "",
+    ]
 
 
-def _cell(result: CellResult | None, problem: str, name: str) -> str:
-    if result is None:
-        return "not run"
-    mean, deviation = paper.TABLE[problem, BESIDE[name]]
-    tick = " ✓" if reaches(result, problem, name) else ""
-    return f"**{nats(result.mean)}** ({nats(result.deviation)}){tick}<br>{mean:.4f} ({deviation:.4f})"
+def results_of(folder: Path) -> dict[tuple[str, str], CellResult]:
+    """The cells that have been run, by problem and method."""
+    return {
+        (problem, name): found
+        for problem in paper.PROBLEMS
+        for name in OURS
+        if (found := result_of(folder, problem, name, "paper"))
+    }
 
 
-def _counts(folder: Path, results: dict[tuple[str, str], CellResult]) -> list[str]:
-    """How many cells reach the paper, and how many are better than those with other weights and the same parameters."""
+class ColumnCounts(NamedTuple):
+    """How many cells of BCD_1, BCD_10 and JPCD reach the paper's weighted forms, and how many are better than others.
+
+    Attributes:
+        bar: those that reach the paper's mean plus two standard deviations.
+        plain: BCD_k against CD_k with the same parameters.
+        weighted: BCD_k against WCD_k with the same parameters.
+    """
+
+    bar: Count
+    plain: Count
+    weighted: Count
+
+
+def column_counts(folder: Path) -> ColumnCounts:
+    """Counts the cells that have been run."""
     bar, plain, weighted = Count(), Count(), Count()
 
     def compare(count: Count, problem: str, name: str, ours: CellResult, other: str) -> None:
@@ -55,7 +75,7 @@ def _counts(folder: Path, results: dict[tuple[str, str], CellResult]) -> list[st
             if ours.mean >= theirs.mean:
                 count.exceptions.append(f"{problem} {name} {nats(ours.mean)} against {nats(theirs.mean)}")
 
-    for (problem, name), ours in results.items():
+    for (problem, name), ours in results_of(folder).items():
         if name not in CONSISTENT:
             continue
         met = reaches(ours, problem, name)
@@ -65,8 +85,4 @@ def _counts(folder: Path, results: dict[tuple[str, str], CellResult]) -> list[st
         if name != "JPCD":
             compare(plain, problem, name, ours, COLUMNS[name].parameters_of)
             compare(weighted, problem, name, ours, BESIDE[name])
-    return [
-        f"- Cells of BCD_1, BCD_10 and JPCD that reach the paper's weighted forms: {bar}",
-        f"- BCD_k better than CD_k with the same parameters: {plain}",
-        f"- BCD_k better than WCD_k with the same parameters: {weighted}",
-    ]
+    return ColumnCounts(bar, plain, weighted)

@@ -9,6 +9,8 @@ import numpy as np
 
 import tf_wcd
 from tf_wcd import plots
+from trainers.report.findings import findings_figure
+from trainers.report.gradient_section import GRADIENTS, gradients_figure
 from trainers.report.weights_figures import equal_time_figure, weights_figure
 from trainers.settings import paper
 from trainers.settings.image_protocol import ImageProtocol
@@ -17,6 +19,7 @@ from trainers.studies.generalisation import distribution_of
 from trainers.studies.images import label_of, long_runs
 from trainers.studies.table import Cell
 
+FINDINGS = "findings"  # the figure that the report begins with
 PROBLEMS = ("BS16", "LSE15", "P10", "Mult3G", "Mult3D")
 
 
@@ -37,6 +40,8 @@ def write_figures(folder: Path, protocol: Protocol = PAPER) -> list[Path]:
             drawn.append(target / f"{problem}-generalisation.png")
             figure.savefig(drawn[-1])
     others = {
+        FINDINGS: findings_figure(folder / "small"),
+        GRADIENTS: gradients_figure(folder / "small", protocol.gradients),
         "parzen": parzen_figure(folder / "large", protocol.images),
         "weights": weights_figure(folder / "small", protocol.weights),
         "equal_time": equal_time_figure(folder / "large", protocol.equal_time),

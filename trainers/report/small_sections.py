@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from trainers.report.cells import nats, reaches, result_of
+from trainers.report.cells import beside_theirs, nats, reaches, result_of
 from trainers.report.weights_sections import recipe_results
 from trainers.settings import paper
 from trainers.settings.columns import COLUMNS
@@ -20,18 +21,17 @@ from trainers.studies.generalisation import records_of
 def table_section(folder: Path) -> list[str]:
     """The table beside the paper's, and what reaches it."""
     columns = [(name, "paper") for name in paper.METHODS]
-    tally = Tally()
-    for problem, name in paper.TABLE:
-        tally.add(folder, problem, paper.METHODS[name])
     return [
         "## The table\n",
-        "Weighted methods with the parameters chosen for their unweighted forms, as in the paper. A tick: at most the "
-        "paper's mean plus two standard deviations (weighted), at most twice its mean (unweighted).\n",
+        "KL in nats, the minimum along a run: mean over the seeds (standard deviation). In a cell **ours**, and below "
+        "it the paper's. Weighted methods have the parameters chosen for their unweighted forms, as in the paper. A "
+        "tick: at most the paper's mean plus two standard deviations (weighted), at most twice its mean "
+        "(unweighted).\n",
         *_grid(folder, columns),
         "\nWeighted methods with parameters chosen for themselves:\n",
         *_grid(folder, [(name, "own") for name, method in paper.METHODS.items() if method.weighted]),
         "",
-        *tally.lines(),
+        *Tally.of(folder).lines(),
         "",
     ]
 
@@ -59,6 +59,14 @@ class Tally:
     def __init__(self) -> None:
         self.kinds = {kind: Count() for kind in ("unweighted", "weighted", "weighted, own", "weighted, either")}
         self.better = Count()
+
+    @classmethod
+    def of(cls, folder: Path) -> Tally:
+        """All cells of the table."""
+        tally = cls()
+        for problem, name in paper.TABLE:
+            tally.add(folder, problem, paper.METHODS[name])
+        return tally
 
     def add(self, folder: Path, problem: str, method: paper.Method) -> None:
         """Counts a cell, with both kinds of parameters if it is weighted."""
@@ -96,17 +104,11 @@ class Tally:
 
 
 def _grid(folder: Path, columns: list[tuple[str, str]]) -> list[str]:
-    lines = [
-        "| | " + " | ".join(f"{name} ours | theirs" for name, _ in columns) + " |",
-        "|---" * (2 * len(columns) + 1) + "|",
-    ]
+    """A cell for each problem and column: ours, and below it the paper's."""
+    lines = ["| | " + " | ".join(name for name, _ in columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for problem in paper.PROBLEMS:
-        row = [problem]
-        for name, parameters in columns:
-            ours = result_of(folder, problem, name, parameters)
-            row.append("not run" if ours is None else f"{ours}{' ✓' if reaches(ours, problem, name) else ''}")
-            row.append("{:.4f} ({:.4f})".format(*paper.TABLE[problem, name]))
-        lines.append("| " + " | ".join(row) + " |")
+        row = [beside_theirs(folder, problem, name, parameters) for name, parameters in columns]
+        lines.append(f"| {problem} | {' | '.join(row)} |")
     return lines
 
 
@@ -142,7 +144,34 @@ def best_section(folder: Path, protocol: WeightsProtocol) -> list[str]:
         "| problem | best run | method | best mean of a cell | method | the paper's best | run lower | mean lower |",
         "|---" * 8 + "|",
     ]
-    lower = np.zeros(2, int)
+    for problem, best in lowest(folder, protocol).items():
+        lines.append(
+            f"| {problem} | {best.run:.2g} | {best.of_run} | {best.mean:.2g} | {best.of_mean} | {best.theirs:.4f} | "
+            f"{'yes' if best.run < best.theirs else 'no'} | {'yes' if best.mean < best.theirs else 'no'} |"
+        )
+    return [*lines, f"\n{lowest_counts(folder, protocol)}.\n"]
+
+
+class Lowest(NamedTuple):
+    """The lowest KL on a problem: of a run, and of the mean of a cell, with their methods, and the paper's best."""
+
+    run: float
+    of_run: str
+    mean: float
+    of_mean: str
+    theirs: float
+
+
+def lowest_counts(folder: Path, protocol: WeightsProtocol) -> str:
+    """On how many problems the lowest KL is below the paper's best."""
+    found = lowest(folder, protocol).values()
+    runs, means = sum(best.run < best.theirs for best in found), sum(best.mean < best.theirs for best in found)
+    return f"Lower in {runs} of {len(found)}; the mean in {means}"
+
+
+def lowest(folder: Path, protocol: WeightsProtocol) -> dict[str, Lowest]:
+    """The lowest KL of each problem, in the table, by the recipe of consistent weights, or by the exact gradient."""
+    found = {}
     for problem in paper.PROBLEMS:
         names = {(name, own): f"{name}, {own} parameters" for name in COLUMNS for own in ("paper", "own")}
         results = [(result_of(folder, problem, *cell), title) for cell, title in names.items()]
@@ -157,11 +186,8 @@ def best_section(folder: Path, protocol: WeightsProtocol) -> list[str]:
         runs += [(kl, "exact gradient") for kl in exact]
         theirs = min(paper.TABLE[problem, name][0] for name in paper.METHODS)
         best = [min(group, default=(np.nan, "not run")) for group in (runs, means)]
-        is_lower = np.array([kl < theirs for kl, _ in best])
-        lower += is_lower
-        cells = [f"{kl:.2g} | {title}" for kl, title in best] + [f"{theirs:.4f}", *np.where(is_lower, "yes", "no")]
-        lines.append(f"| {problem} | {' | '.join(cells)} |")
-    return [*lines, f"\nLower in {lower[0]} of {len(paper.PROBLEMS)}; the mean in {lower[1]}.\n"]
+        found[problem] = Lowest(*best[0], *best[1], theirs)
+    return found
 
 
 def generalisation_section(folder: Path, protocol: GeneralisationProtocol) -> list[str]:

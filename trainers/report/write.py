@@ -1,12 +1,15 @@
-"""``REPORT.md``: what was measured beside what the paper says, made from the records."""
+"""``REPORT.md`` and ``DETAILS.md``: what was measured beside what the paper says, made from the records."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tf_wcd.files import write_atomically
 from trainers.report.column_sections import columns_section
-from trainers.report.figures import write_figures
+from trainers.report.figures import FINDINGS, write_figures
+from trainers.report.findings import findings_section
+from trainers.report.gradient_section import GRADIENTS, gradients_section
 from trainers.report.image_sections import long_runs_section, variants_section
 from trainers.report.record_section import records_section
 from trainers.report.small_sections import best_section, generalisation_section, settings_section, table_section
@@ -16,34 +19,56 @@ from trainers.studies.work import Work
 
 
 def write_report(folder: Path, protocol: Protocol = PAPER) -> Path:
-    """Writes ``REPORT.md`` and its figures; returns its path."""
+    """Writes the report, its details and its figures; returns the path of ``REPORT.md``."""
     drawn = write_figures(folder, protocol)
+    report, details = folder / "REPORT.md", folder / "DETAILS.md"
+    write_atomically(report, "\n".join(_report(folder, protocol, drawn)))
+    write_atomically(details, "\n".join(_details(folder, protocol, drawn)))
+    return report
+
+
+def _report(folder: Path, protocol: Protocol, drawn: Sequence[Path]) -> list[str]:
+    """What a reader needs: findings with one figure, and the tables."""
     small, large = folder / "small", folder / "large"
-    parts = [
+    return [
         "# The paper, reproduced\n",
-        "Made by `wcd reproduce --stage=report` from the records beside it. KL in nats; *ours* is the mean over seeds "
-        "(standard deviation in brackets) of the minimum along a run, *theirs* the same in the paper. All units are "
-        "spins (+1, -1).\n",
+        "Made by `wcd reproduce --stage=report` from the records beside it. All units of the small problems are spins "
+        "(+1, -1). [Settings of every cell, explanations and all figures](DETAILS.md).\n",
+        *findings_section(folder, protocol),
+        *(_picture(path) for path in drawn if path.stem == FINDINGS),
         *table_section(small),
         *columns_section(small),
-        *settings_section(small),
+        *gradients_section(small, protocol.gradients),
         *weights_section(small, protocol.weights),
         *best_section(small, protocol.weights),
         *generalisation_section(small, protocol.generalisation),
-        *long_runs_section(large),
         *records_section(large),
+        *long_runs_section(large),
+    ]
+
+
+def _details(folder: Path, protocol: Protocol, drawn: Sequence[Path]) -> list[str]:
+    """Whatever the tables rest on."""
+    small, large = folder / "small", folder / "large"
+    notes = folder / "NOTES.md"
+    return [
+        "# The paper, reproduced: details\n",
+        "What the tables of the [report](REPORT.md) rest on, made by the same command.\n",
+        *([notes.read_text()] if notes.exists() else []),
+        *settings_section(small),
         *variants_section(large, protocol.images),
         *equal_time_section(large, protocol.equal_time),
+        "## Figures\n",
+        *(_picture(path) for path in drawn if path.stem not in (FINDINGS, GRADIENTS)),
+        *(
+            f"{picture.stem}\n\n![{picture.stem}](large/figures/{picture.name})\n"
+            for picture in sorted((large / "figures").glob("*.png"))
+        ),
     ]
-    notes = folder / "NOTES.md"
-    if notes.exists():
-        parts += [notes.read_text()]
-    parts += ["## Figures\n", *(f"![{path.stem}](figures/{path.name})\n" for path in drawn)]
-    for picture in sorted((large / "figures").glob("*.png")):
-        parts.append(f"{picture.stem}\n\n![{picture.stem}](large/figures/{picture.name})\n")
-    report = folder / "REPORT.md"
-    write_atomically(report, "\n".join(parts))
-    return report
+
+
+def _picture(path: Path) -> str:
+    return f"![{path.stem}](figures/{path.name})\n"
 
 
 def run(work: Work, deadline: float = float("inf")) -> int:

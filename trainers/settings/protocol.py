@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from trainers.settings import grids, paper
+from trainers.settings.gradient_protocol import GradientProtocol
 from trainers.settings.grids import Grid, Rung, Search
 from trainers.settings.image_protocol import IMAGE_SETS, Evaluation, ImageProtocol
 from trainers.settings.record_protocol import Annealing, RecordProtocol
@@ -116,7 +117,7 @@ class GeneralisationProtocol(NamedTuple):
     """
 
     fractions: tuple[float, ...] = (1.0, 0.8, 0.6, 0.4, 0.2)
-    methods: tuple[str, ...] = ("CD_1", "WCD_1")
+    methods: tuple[str, ...] = ("CD_1", "WCD_1", "BCD_1")
     seeds: int = 3
     seed: int = 200
     evaluations: int = 200
@@ -134,6 +135,7 @@ class Protocol(NamedTuple):
     weights: WeightsProtocol = WeightsProtocol()
     equal_time: EqualTimeProtocol = EqualTimeProtocol()
     records: RecordProtocol = RecordProtocol()
+    gradients: GradientProtocol = GradientProtocol()
 
 
 PAPER = Protocol("paper")
@@ -182,6 +184,7 @@ SHORT = Protocol(
         ),
         annealing=Annealing(budget=200),
     ),
+    GradientProtocol(problems=("P08",), methods=("CD_1", "PCD"), moments=3, first=10, repetitions=20),
 )
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({protocol.name: protocol for protocol in (PAPER, SHORT)})

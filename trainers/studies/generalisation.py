@@ -12,6 +12,7 @@ import numpy as np
 from tf_wcd.evaluation.exact import kl_from_log_prob
 from trainers.runs.small_problems import Result, Task, Training, load_task, train_group
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.runs import SmallRun
 from trainers.store.files import save_arrays
 from trainers.store.records import Records
@@ -94,10 +95,17 @@ def hidden_for(problem: str, fraction: float, wished: int) -> int:
 
 
 def settings_for(problem: str, method: paper.Method, work: Work) -> SmallRun:
-    """What was chosen for the method, at the usual length of a run: from the table if it is there."""
+    """What was chosen for the method, at the usual length of a run: from the table if it is there.
+
+    A weighted method of the paper has parameters of its own; columns of ours have those of an unweighted one.
+    """
     updates = work.protocol.table.effort(problem, method).updates
-    used = Cell(problem, method, "own" if method.weighted else "paper").settings_used(work.small)
-    chosen = used or select(problem, method, updates, dataclasses.replace(work, full=False))
+    own = method.weighted and method.name in paper.METHODS
+    cell = Cell(problem, method, "own" if own else "paper")
+    chosen = cell.settings_used(work.small)
+    if chosen is None:
+        chosen = select(problem, cell.owner, updates, dataclasses.replace(work, full=False))
+        chosen = dataclasses.replace(chosen, negative_phase=method.negative_phase, gibbs_steps=method.gibbs_steps)
     return slowed(chosen, updates, max(slowing_of(method)))
 
 
@@ -111,7 +119,7 @@ def run(work: Work, deadline: float = float("inf")) -> int:
             # Pieces that need the same selection are not worked on at the same time.
             work.small / "checkpoints" / f"{problem}-{name}.lock",
             lambda: len(records.read()) >= protocol.seeds,
-            lambda: run_one(problem, paper.METHODS[name], fraction, work),
+            lambda: run_one(problem, COLUMNS[name], fraction, work),
         )
 
     chosen = [problem for problem in paper.BATCHED if problem in work.problems]

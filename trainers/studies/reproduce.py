@@ -62,6 +62,11 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "records": Stage(
             "trainers.studies.records", "the best likelihood of each image set, with its interval (hours)"
         ),
+        "gradients": Stage(
+            "trainers.studies.gradients",
+            "each method's steps against the exact gradient, along its training (10 minutes)",
+            side_by_side=True,
+        ),
         "report": Stage("trainers.report.write", "REPORT.md and its figures (2 minutes)"),
     }
 )

@@ -50,8 +50,9 @@ def test_report_counts_what_reaches_the_paper(tmp_path, value, unweighted, lower
     assert f"- Cells that reach the bar, weighted: {expected} of 27" in text
     assert f"Lower in {lower} of 9" in text
     assert "Weights that the paper does not have" not in text
+    details = (tmp_path / "DETAILS.md").read_text()
     for problem in figures.PROBLEMS:
-        assert f"![{problem}-k1](figures/{problem}-k1.png)" in text
+        assert f"![{problem}-k1](figures/{problem}-k1.png)" in details
         assert (tmp_path / "figures" / f"{problem}-k1.png").stat().st_size > 10_000
 
 
@@ -72,10 +73,11 @@ def test_report_of_nothing_says_so(tmp_path):
 def test_the_records_of_the_repository_give_its_report(tmp_path):
     results = ROOT / "trainers" / "results"
     folder = tmp_path / "results"
-    shutil.copytree(results, folder, ignore=shutil.ignore_patterns("REPORT.md", "dbn", "checkpoints"))
+    shutil.copytree(results, folder, ignore=shutil.ignore_patterns("REPORT.md", "DETAILS.md", "dbn", "checkpoints"))
     drawn = {path.name for path in (folder / "figures").iterdir()}
     shutil.rmtree(folder / "figures")
     assert write_report(folder).read_text() == (results / "REPORT.md").read_text()
+    assert (folder / "DETAILS.md").read_text() == (results / "DETAILS.md").read_text()
     assert {path.name for path in (folder / "figures").iterdir()} == drawn
 
 
@@ -90,5 +92,7 @@ def test_columns_of_ours_are_counted_against_the_paper_and_against_other_weights
     text = write_report(tmp_path).read_text()
     assert "| **0.0005** (3.5e-06) ✓<br>0.0011 (0.0001) | **0.0030** (2.1e-05)<br>0.0011 (0.0001) | not run" in text
     assert "that reach the paper's weighted forms: 1 of 3 (not BS09 BCD_10, P08 JPCD)" in text
+    assert "with those same parameters: 1 of 3 cells of BCD_1, BCD_10 and JPCD" in text
+    assert "![findings](figures/findings.png)" in text
     assert "BCD_k better than CD_k with the same parameters: 2 of 2" in text
     assert "BCD_k better than WCD_k with the same parameters: 1 of 2 (not BS09 BCD_10 0.0030 against 0.0011)" in text
