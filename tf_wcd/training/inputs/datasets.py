@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -116,31 +116,36 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
         known = x
         if spec.missing:
             known, together = known_entries(x, unit)
-        extremes = [", minimum ", tf.reduce_min(known), ", maximum ", tf.reduce_max(known)]
         conditions = [
-            (tf.shape(x)[:1] > 0, "the batch is empty", []),
-            (
+            Condition(tf.shape(x)[:1] > 0, "the batch is empty"),
+            Condition(
                 tf.reduce_all(tf.math.is_finite(known), axis=1),
                 f"x contains {'' if spec.missing else 'NaN or '}infinite values",
-                [],
             ),
-            *([(together, "x must be unknown (NaN) in all columns of a unit or in none", [])] if spec.missing else []),
-            (
+            *([Condition(together, "x must be unknown (NaN) in all columns of a unit or in none")] * spec.missing),
+            Condition(
                 tf.reduce_all(unit.accepts(known), axis=1),
                 f"x must be {unit.domain()} for '{unit.name}' visible units",
-                extremes,
+                lambda: [", minimum ", tf.reduce_min(known), ", maximum ", tf.reduce_max(known)],
             ),
-            (tf.math.is_finite(weights), "sample_weight contains NaN or infinite values", []),
-            (weights >= 0, "sample_weight must not be negative", [", minimum ", tf.reduce_min(weights)]),
-            (tf.reduce_sum(weights)[None] > 0, "sample_weight is zero for every example of the batch", []),
+            Condition(tf.math.is_finite(weights), "sample_weight contains NaN or infinite values"),
+            Condition(
+                weights >= 0, "sample_weight must not be negative", lambda: [", minimum ", tf.reduce_min(weights)]
+            ),
+            Condition(tf.reduce_sum(weights)[None] > 0, "sample_weight is zero for every example of the batch"),
         ]
         rows = x
         if spec.classes:
             labels, good = one_hot_tensor(y, spec.classes, dtype, spec.missing)
-            found = [", minimum ", tf.reduce_min(y), ", maximum ", tf.reduce_max(y)]
-            conditions.append((good, f"labels must be in 0 .. {spec.classes - 1}, or one-hot", found))
+            conditions.append(
+                Condition(
+                    good,
+                    f"labels must be in 0 .. {spec.classes - 1}, or one-hot",
+                    lambda: [", minimum ", tf.reduce_min(y), ", maximum ", tf.reduce_max(y)],
+                )
+            )
             rows = tf.concat([x, labels], axis=1)
-        with tf.control_dependencies(_asserts(conditions, position)):
+        with tf.control_dependencies([_all_hold(conditions, position)]):
             return tf.identity(rows), tf.identity(weights)
 
     return dataset.enumerate().map(check, num_parallel_calls=tf.data.AUTOTUNE)
@@ -153,13 +158,35 @@ def known_entries(x: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.where(unknown, tf.constant(unit.midpoints(x.shape[1]), x.dtype), x), together
 
 
-def _asserts(conditions: list[tuple[tf.Tensor, str, list[Any]]], position: tf.Tensor) -> list[Any]:
-    asserts = []
-    for good, message, details in conditions:
-        row = tf.reduce_sum(tf.cast(tf.math.cumsum(tf.cast(~good, tf.int32)) == 0, tf.int32))  # the first bad one
-        where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details]
-        asserts.append(tf.debugging.Assert(tf.reduce_all(good), [_MARK, message, *where]))
-    return [a for a in asserts if a is not None]
+class Condition(NamedTuple):
+    """What must hold of a batch.
+
+    Attributes:
+        good: whether it holds, of each row.
+        message: what to say if not.
+        details: pieces of what follows the number of the row, made only where it does not hold.
+    """
+
+    good: tf.Tensor
+    message: str
+    details: Callable[[], list[Any]] = list
+
+
+def _all_hold(conditions: Sequence[Condition], position: tf.Tensor) -> tf.Tensor:
+    """True, or the error of the first condition that does not hold. What the errors say costs good batches nothing."""
+
+    def complain() -> tf.Tensor:
+        asserts = []
+        for good, message, details in conditions:
+            row = tf.reduce_sum(tf.cast(tf.math.cumsum(tf.cast(~good, tf.int32)) == 0, tf.int32))  # the first bad one
+            where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details()]
+            with tf.control_dependencies(asserts):
+                asserts = [tf.debugging.Assert(tf.reduce_all(good), [_MARK, message, *where])]
+        with tf.control_dependencies(asserts):
+            return tf.constant(False)
+
+    every = tf.reduce_all(tf.stack([tf.reduce_all(condition.good) for condition in conditions]))
+    return tf.cond(every, lambda: tf.constant(True), complain)
 
 
 def with_readable_errors(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -236,5 +263,8 @@ def stacked_dataset(
 
     if most == 1:  # quicker than windows of one
         return dataset.map(plain(lambda x, weights: (x[None], weights[None], 1))).prefetch(2)
+    if x_spec.shape[0] is not None and updates_per_epoch is not None and epoch % most == 0:
+        whole = dataset.batch(most, drop_remainder=True)  # all blocks are alike: nothing to sort or to pad
+        return whole.map(plain(lambda x, weights: (x, weights, most))).prefetch(2)
     windows = dataset.enumerate().group_by_window(plain(block_of), plain(stack), window_size_func=plain(size_of))
     return windows.map(plain(pad)).prefetch(2)
