@@ -86,12 +86,13 @@ def generalisation_figure(folder: Path, problem: str, protocol: GeneralisationPr
         for method in protocol.methods
         for fraction in fractions
     }
-    if not all(path.exists() for path in paths.values()):
+    methods = [name for name in protocol.methods if all(paths[name, fraction].exists() for fraction in fractions)]
+    if not methods:
         return None
     probabilities = tf_wcd.datasets.load(problem)[1]
     figure, axes = plots.new_figure(14, 3.8, columns=len(fractions))
     for panel, fraction in zip(axes, fractions, strict=True):
-        for color, method in zip(plots.COLORS, protocol.methods, strict=False):
+        for color, method in zip(plots.COLORS, methods, strict=False):
             data = np.load(paths[method, fraction])
             held_out = data["held_out"]
             order = held_out[np.argsort(-probabilities[held_out], kind="stable")]
