@@ -113,27 +113,7 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
             weights = tf.ones(tf.shape(x)[:1], dtype)
         weights = tf.reshape(tf.cast(weights, dtype), tf.shape(x)[:1])
         weights.set_shape(x.shape[:1])
-        known = x
-        if spec.missing:
-            known, together = known_entries(x, unit)
-        conditions = [
-            Condition(tf.shape(x)[:1] > 0, "the batch is empty"),
-            Condition(
-                tf.reduce_all(tf.math.is_finite(known), axis=1),
-                f"x contains {'' if spec.missing else 'NaN or '}infinite values",
-            ),
-            *([Condition(together, "x must be unknown (NaN) in all columns of a unit or in none")] * spec.missing),
-            Condition(
-                tf.reduce_all(unit.accepts(known), axis=1),
-                f"x must be {unit.domain()} for '{unit.name}' visible units",
-                lambda: [", minimum ", tf.reduce_min(known), ", maximum ", tf.reduce_max(known)],
-            ),
-            Condition(tf.math.is_finite(weights), "sample_weight contains NaN or infinite values"),
-            Condition(
-                weights >= 0, "sample_weight must not be negative", lambda: [", minimum ", tf.reduce_min(weights)]
-            ),
-            Condition(tf.reduce_sum(weights)[None] > 0, "sample_weight is zero for every example of the batch"),
-        ]
+        conditions = [*_conditions_of_rows(x, unit, spec.missing), *_conditions_of_weights(weights)]
         rows = x
         if spec.classes:
             labels, good = one_hot_tensor(y, spec.classes, dtype, spec.missing)
@@ -170,6 +150,33 @@ class Condition(NamedTuple):
     good: tf.Tensor
     message: str
     details: Callable[[], list[Any]] = list
+
+
+def _conditions_of_rows(x: tf.Tensor, unit: Unit, missing: bool) -> list[Condition]:
+    known, together = known_entries(x, unit) if missing else (x, None)
+    conditions = [
+        Condition(tf.shape(x)[:1] > 0, "the batch is empty"),
+        Condition(
+            tf.reduce_all(tf.math.is_finite(known), axis=1),
+            f"x contains {'' if missing else 'NaN or '}infinite values",
+        ),
+        Condition(
+            tf.reduce_all(unit.accepts(known), axis=1),
+            f"x must be {unit.domain()} for '{unit.name}' visible units",
+            lambda: [", minimum ", tf.reduce_min(known), ", maximum ", tf.reduce_max(known)],
+        ),
+    ]
+    if together is not None:
+        conditions.insert(2, Condition(together, "x must be unknown (NaN) in all columns of a unit or in none"))
+    return conditions
+
+
+def _conditions_of_weights(weights: tf.Tensor) -> list[Condition]:
+    return [
+        Condition(tf.math.is_finite(weights), "sample_weight contains NaN or infinite values"),
+        Condition(weights >= 0, "sample_weight must not be negative", lambda: [", minimum ", tf.reduce_min(weights)]),
+        Condition(tf.reduce_sum(weights)[None] > 0, "sample_weight is zero for every example of the batch"),
+    ]
 
 
 def _all_hold(conditions: Sequence[Condition], position: tf.Tensor) -> tf.Tensor:
