@@ -183,7 +183,7 @@ def _all_hold(conditions: Sequence[Condition], position: tf.Tensor) -> tf.Tensor
     """True, or the error of the first condition that does not hold. What the errors say costs good batches nothing."""
 
     def complain() -> tf.Tensor:
-        asserts = []
+        asserts: list[Any] = []
         for good, message, details in conditions:
             row = tf.reduce_sum(tf.cast(tf.math.cumsum(tf.cast(~good, tf.int32)) == 0, tf.int32))  # the first bad one
             where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details()]
@@ -263,15 +263,18 @@ def stacked_dataset(
             return same_block.batch(most)
         return same_block.group_by_window(plain(rows_of), plain(lambda _, same: same.batch(most)), window_size=most)
 
-    def pad(numbers: tf.Tensor, batches: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        updates = tf.size(numbers)
-        x, weights = (tf.pad(a, [[0, most - updates], *[[0, 0]] * (a.shape.rank - 1)]) for a in batches)
+    def pad(*batches: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        updates = tf.shape(batches[0])[0]
+
+        def padded() -> tuple[tf.Tensor, ...]:
+            return tuple(tf.pad(a, [[0, most - updates], *[[0, 0]] * (a.shape.rank - 1)]) for a in batches)
+
+        x, weights = tf.cond(updates < most, padded, lambda: batches)
         return tf.ensure_shape(x, [most, *x.shape[1:]]), tf.ensure_shape(weights, [most, *weights.shape[1:]]), updates
 
     if most == 1:  # quicker than windows of one
         return dataset.map(plain(lambda x, weights: (x[None], weights[None], 1))).prefetch(2)
     if x_spec.shape[0] is not None and updates_per_epoch is not None and epoch % most == 0:
-        whole = dataset.batch(most, drop_remainder=True)  # all blocks are alike: nothing to sort or to pad
-        return whole.map(plain(lambda x, weights: (x, weights, most))).prefetch(2)
+        return dataset.batch(most).map(plain(pad)).prefetch(2)  # all blocks but the last are alike: nothing to sort
     windows = dataset.enumerate().group_by_window(plain(block_of), plain(stack), window_size_func=plain(size_of))
-    return windows.map(plain(pad)).prefetch(2)
+    return windows.map(plain(lambda _, batches: pad(*batches))).prefetch(2)
