@@ -1,4 +1,4 @@
-"""Pictures of what a model has learned."""
+"""Pictures of what a model has learned. Drawing them needs the extra ``plots``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+
+from tf_wcd import extras
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from tf_wcd.evaluation import Mixing
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
@@ -22,6 +23,9 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure without a window, with axes side by side, row by row."""
+    extras.need("Drawing", "matplotlib")
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     return figure, list(np.ravel(figure.subplots(rows, columns)))
 
@@ -33,6 +37,8 @@ def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[flo
         axes: where to draw.
         curves: for the name of each run, the numbers of updates and the KL after them.
     """
+    from matplotlib.ticker import EngFormatter
+
     for color, (name, (updates, kl)) in zip(itertools.cycle(COLORS), curves.items(), strict=False):
         axes.plot(updates, kl, color=color, label=name, linewidth=1.5)
     axes.set(xlabel="updates", ylabel="KL(target || model), nats", yscale="log", title="Divergence along training")
@@ -242,6 +248,8 @@ def pixels(figure: Figure) -> np.ndarray:
     >>> pixels(image_sheet(np.eye(4), shape=(2, 2))).shape[-1]
     3
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

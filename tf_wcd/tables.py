@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 import tensorflow as tf
 
 
@@ -23,7 +23,7 @@ class Table(NamedTuple):
 
 def is_table(x: Any) -> bool:
     """Whether data are a frame or a sparse matrix, which TensorFlow does not take as they are."""
-    return _is_frame(x) or scipy.sparse.issparse(x) or isinstance(x, tf.SparseTensor)
+    return _is_frame(x) or is_sparse(x) or isinstance(x, tf.SparseTensor)
 
 
 def table_of(x: Any, what: str = "x") -> Table:
@@ -48,7 +48,7 @@ def table_of(x: Any, what: str = "x") -> Table:
         return x
     if _is_frame(x):
         return _of_frame(x, what)
-    if scipy.sparse.issparse(x):
+    if is_sparse(x):
         return Table(x.toarray(), None)
     return Table(np.asarray(tf.sparse.to_dense(x) if isinstance(x, tf.SparseTensor) else x), None)
 
@@ -76,6 +76,12 @@ def check_names(names: Any, expected: Any, what: str = "x") -> None:
         f"`{what}` must have the columns of the training data, in the same order. "
         f"Received: {names[place]!r} in the place of {expected[place]!r}, column {place}"
     )
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether data are a matrix or an array of `scipy.sparse`, which need not be installed."""
+    sparse = sys.modules.get("scipy.sparse")  # whoever has made one has imported it
+    return sparse is not None and sparse.issparse(x)
 
 
 def _is_frame(x: Any) -> bool:

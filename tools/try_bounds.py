@@ -1,6 +1,6 @@
 """Tries the lowest and the highest versions of every direct dependency that pyproject.toml allows: ``make bounds``.
 
-Each time the package, with the extras that users run (`serving`, `tune`), is installed into an empty environment, and
+Each time the package, with the extras that users run (`EXTRAS`), is installed into an empty environment, and
 `bounds_smoke.py` is run there. Lowest versions are those named by ``>=``; highest are what pip finds today.
 """
 
@@ -14,7 +14,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("serving", "tune")
+EXTRAS = ("serving", "tune", "plots", "tensorboard", "datasets")
 REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[[\w,]+\])?>=(?P<lowest>[\d.]+),<(?P<above>[\d.]+)")
 
 

@@ -9,7 +9,10 @@ import zipfile
 from pathlib import Path
 
 STEP = """
+import importlib.util
 import numpy as np, tf_wcd, serving, trainers.cli
+brought = [name for name in ("matplotlib", "scipy", "sklearn", "tensorboard") if importlib.util.find_spec(name)]
+assert not brought, f"a plain installation brings {brought}, which extras are for"
 rbm = tf_wcd.RBMLayer(3, negative_phase="wcd", seed=0)
 rbm.compile("sgd")
 rbm.build((None, 4))

@@ -23,7 +23,7 @@ from trainers.commands import (
     train_images,
     train_small,
 )
-from trainers.commands.command import FLAGS, Command, without_extra
+from trainers.commands.command import FLAGS, Command, check_drawing, without_extra
 
 MODULES = (demo, reproduce, train_small, train_images, train_dbn, export, sample, evaluate, bench)
 COMMANDS = {module.COMMAND.name: module.COMMAND for module in MODULES}
@@ -67,6 +67,8 @@ def run_command(command: Command, arguments: Sequence[str]) -> int:
     aside = contextlib.redirect_stdout(sys.stderr) if FLAGS.json else contextlib.nullcontext()
     try:
         with aside:
+            if command.draws:
+                check_drawing(command.name)
             outcome = command.run()
     except ModuleNotFoundError as error:
         return without_extra(command.name, error)

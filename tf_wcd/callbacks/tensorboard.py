@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd import extras
 from tf_wcd.arguments import check_integer
 from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
@@ -21,7 +22,7 @@ MOST_ROWS = 2000  # of data, whose free energies and hidden units are computed
 class RBMTensorBoard(keras.callbacks.Callback):
     """Writes samples, filters, histograms and free energies into event files, for TensorBoard to show.
 
-    ``tensorboard --logdir=logs`` shows them, while the model trains or afterwards:
+    It needs the extra ``tensorboard``. ``tensorboard --logdir=logs`` shows them, while the model trains or afterwards:
 
     - scalars: all of Keras' logs (``loss``, ``reconstruction_error``, ``ess`` and what callbacks before this one have
       added) under ``training/`` and ``validation/``; ``free_energy/train``, ``free_energy/validation`` and
@@ -68,6 +69,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        extras.need("`RBMTensorBoard`", "tensorboard", "matplotlib")
         if validation is not None and train is None:
             raise ValueError("The gap of free energies needs `train` as well as `validation`. Received: train=None")
         if target is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tf_wcd import extras
 from tf_wcd.datasets.download import check_md5, fetch
 from tf_wcd.datasets.image_sets import Arrays, ImageSet
 
@@ -22,7 +23,8 @@ def _check(path: Path) -> None:
 
 def read_matlab(path: Path) -> Arrays:
     """The arrays of the published MATLAB file, with the images row by row and labels from 0."""
-    from scipy.io import loadmat  # only this file needs it
+    extras.need("Reading a file of MATLAB", "scipy")
+    from scipy.io import loadmat
 
     content = loadmat(path)
     arrays = {}

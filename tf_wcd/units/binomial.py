@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
 import numpy as np
-import scipy.special
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
@@ -38,12 +38,12 @@ class Binomial(Unit):
         self.values = tuple(float(count) for count in range(self.n + 1))
 
     def _log_coefficients(self) -> np.ndarray:
-        counts = np.arange(self.n + 1)
-        return -scipy.special.betaln(counts + 1.0, self.n - counts + 1.0) - np.log(self.n + 1.0)
+        log_factorials = np.array([math.lgamma(count + 1.0) for count in range(self.n + 1)])
+        return log_factorials[-1] - log_factorials - log_factorials[::-1]
 
     def base_energy(self, states: tf.Tensor) -> tf.Tensor:
         """Minus the log of the number of ways to get a count; expectations have what lies between."""
-        total = float(scipy.special.gammaln(self.n + 1.0))
+        total = math.lgamma(self.n + 1.0)
         return tf.math.lgamma(states + 1.0) + tf.math.lgamma(self.n + 1.0 - states) - total
 
     def cumulant(self, field: tf.Tensor) -> tf.Tensor:

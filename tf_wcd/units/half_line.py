@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.special
 import tensorflow as tf
 
 MIDDLE, DEGREE = 3.0, 12  # of a polynomial in (t - 3) / (t + 3), which is right to the precision of float32
@@ -27,12 +26,14 @@ SMALLEST_MEAN = 0.01  # units that are always 0 have a field of about -100, not 
 def _coefficients() -> tuple[float, ...]:
     """Of the polynomial for ``(t + 1) r(t)``, that of the highest power first."""
 
-    def scaled(z: Any) -> Any:
+    def scaled(z: float) -> float:
         t = MIDDLE * (1.0 + z) / (1.0 - z)
-        near = 1.0 / (math.sqrt(0.5 * math.pi) * scipy.special.erfcx(t / math.sqrt(2.0))) - t
-        return (t + 1.0) * np.where(t > MIDDLE, _fraction(np.maximum(t, MIDDLE), 200), near)
+        if t > MIDDLE:
+            return (t + 1.0) * _fraction(t, 200)
+        mills = math.sqrt(0.5 * math.pi) * math.erfc(t * math.sqrt(0.5)) * math.exp(0.5 * t * t)
+        return (t + 1.0) * (1.0 / mills - t)
 
-    series = np.polynomial.chebyshev.chebinterpolate(scaled, DEGREE)  # type: ignore[type-var]
+    series = np.polynomial.chebyshev.chebinterpolate(np.vectorize(scaled), DEGREE)
     return tuple(np.polynomial.chebyshev.cheb2poly(series)[::-1].tolist())
 
 

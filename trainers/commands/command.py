@@ -23,6 +23,7 @@ class Command(NamedTuple):
         define_flags: defines its flags.
         run: does it, when the flags have been read.
         examples: as they are typed.
+        draws: it makes pictures, for which Matplotlib has to be there.
         resumable: it keeps its work as it goes, in ``--out``, and the same command goes on where it was.
     """
 
@@ -31,6 +32,7 @@ class Command(NamedTuple):
     define_flags: Callable[[], None]
     run: Callable[[], Outcome]
     examples: tuple[str, ...]
+    draws: bool = False
     resumable: bool = False
 
 
@@ -52,7 +54,17 @@ def list_flag(name: str, default: Sequence[str], choices: Sequence[str], text: s
 
 def without_extra(name: str, error: ModuleNotFoundError) -> int:
     """Exit code of a command whose packages are not installed; it says how to get them."""
-    if (error.name or "").partition(".")[0] not in ("grpc", "grpc_health", "tensorflow_serving"):
+    from tf_wcd import extras  # imports TensorFlow
+
+    module = (error.name or "").partition(".")[0]
+    if module not in extras.PACKAGES:
         raise error
-    print(f"wcd {name} needs the extra `serving` ({error}): pip install '.[serving]'", file=sys.stderr)
+    print(extras.message(f"wcd {name}", module), file=sys.stderr)
     return 1
+
+
+def check_drawing(command: str) -> None:
+    """Raises ModuleNotFoundError if a command would not be able to draw: before it works for an hour, not after."""
+    from tf_wcd import extras
+
+    extras.need(f"wcd {command}", "matplotlib")

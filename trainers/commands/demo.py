@@ -37,4 +37,5 @@ COMMAND = Command(
     define_flags,
     run,
     ("wcd demo", "wcd demo --problem=BS09 --epochs=20 --out=demo"),
+    draws=True,
 )

@@ -79,5 +79,6 @@ COMMAND = Command(
         "wcd reproduce --stage=best,report --protocol=short --out=trial",
         "wcd reproduce --stage=report",
     ),
+    draws=True,
     resumable=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from trainers.commands.command import FLAGS, Command, Outcome
+from trainers.commands.command import FLAGS, Command, Outcome, check_drawing
 
 
 def define_flags() -> None:
@@ -28,6 +28,8 @@ def run() -> Outcome:
     """Does it."""
     from serving import commands
 
+    if FLAGS.png:
+        check_drawing("sample")
     if FLAGS.model:
         from trainers.studies import saved_model
 

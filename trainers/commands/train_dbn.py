@@ -53,5 +53,6 @@ COMMAND = Command(
     define_flags,
     run,
     ("wcd train dbn --parts=classifier", "wcd train dbn --parts=generation --epochs=6 --out=dbn"),
+    draws=True,
     resumable=True,
 )

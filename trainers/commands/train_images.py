@@ -56,5 +56,6 @@ COMMAND = Command(
         "wcd train images --data=ocr_letters --method=WPCD --minimum_ess=0.5",
         "wcd train images --data=mnist --epochs=100 --strategy=multiworker --checkpoint_epochs=5",
     ),
+    draws=True,
     resumable=True,
 )

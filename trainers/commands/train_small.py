@@ -71,5 +71,6 @@ COMMAND = Command(
         "wcd train small --problem=BS16 --method=wcd --hidden=32 --updates=200000",
         "wcd train small --problem=P08 --method=wcd --gibbs_steps=10 --hidden=40 --variance=1 --seeds=5 --json",
     ),
+    draws=True,
     resumable=True,
 )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-from matplotlib.figure import Figure
 
 import tf_wcd
 from tf_wcd import plots
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UPDATES_PER_EPOCH = 2000
 PHASES = ("cd", "wcd", "bcd")
@@ -61,7 +63,7 @@ def serve_and_sample(rbm: tf_wcd.RBMLayer, folder: Path, count: int = 64) -> Pat
         from serving.options import Options
         from serving.server import Server
     except ImportError as error:
-        print(f"The service needs the extra 'serving' ({error}): pip install '.[serving]'")
+        print(f"The service needs the extra 'serving' ({error}): pip install 'tf-wcd[serving]'")
         return None
     version = publish(rbm, folder / "models" / PHASES[-1], keep=3)
     server = Server(Options(port=-1, model_name=PHASES[-1], model_base_path=str(version.parent)))
