@@ -7,6 +7,7 @@ that a visible unit has by itself stays the same all along the path.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,16 +108,14 @@ def anneal(
         mean = tf.reduce_mean(gained, keepdims=True)
         return Carried(sums.log_weights + gained, tf.tensor_scatter_nd_update(sums.gains, [[k - 1]], mean))
 
-    def step(k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, sums: Carried) -> tuple[Any, ...]:
-        sums = added(sums, k, path.gain(field, tilted, temperatures[k - 1], temperatures[k]))
-        return k + 1, *path.fields(path.move(field, temperatures[k], source, 2 * k)), sums
+    def weigh(k: tf.Tensor, field: tf.Tensor, gained: tf.Tensor, sums: Carried) -> tuple[tf.Tensor, Carried]:
+        return field, added(sums, k, gained)
 
     steps = temperatures.shape[0] - 1
     last = steps if count is None else count - 1
     nothing = Carried(tf.zeros(visible.shape[:1], tf.float64), tf.zeros([steps], tf.float64))
-    _, field, tilted, sums = tf.while_loop(
-        lambda k, *_: k < last, step, [tf.constant(1), *path.fields(visible), nothing], parallel_iterations=1
-    )
+    # The step to the last temperature needs no move there.
+    field, tilted, sums = _along(path, visible, temperatures, source, last - 1, weigh, nothing)
     return added(sums, last, path.gain(field, tilted, temperatures[last - 1], temperatures[last]))
 
 
@@ -148,24 +147,55 @@ def annealed_states(
     def chosen(log_weights: tf.Tensor, k: tf.Tensor) -> tf.Tensor:
         return systematic_indices(tf.nn.log_softmax(log_weights), uniform(subkey(key, k), 0, [], tf.float64))
 
-    def step(k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, log_weights: tf.Tensor) -> tuple[Any, ...]:
-        log_weights += path.gain(field, tilted, temperatures[k - 1], temperatures[k])
+    def resample(
+        k: tf.Tensor, field: tf.Tensor, gained: tf.Tensor, log_weights: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        log_weights += gained
         square = tf.reduce_logsumexp(2.0 * tf.nn.log_softmax(log_weights))
         low = tf.exp(-square) < RESAMPLE_BELOW * rows
         # A visible state is drawn anew from its field, which is all there is to resample.
         field = tf.cond(low, lambda: tf.gather(field, chosen(log_weights, k)), lambda: tf.identity(field))
-        visible = path.move(field, temperatures[k], source, 2 * k)
-        return k + 1, *path.fields(visible), tf.where(low, tf.zeros_like(log_weights), log_weights)
+        return field, tf.where(low, tf.zeros_like(log_weights), log_weights)
 
     last = temperatures.shape[0] - 1 if count is None else count - 1
-    _, field, _, log_weights = tf.while_loop(
-        lambda k, *_: k <= last,
-        step,
-        [tf.constant(1), *path.fields(visible), tf.zeros([rows], tf.float64)],
-        parallel_iterations=1,
-    )
+    even = tf.zeros([rows], tf.float64)
+    field, _, log_weights = _along(path, visible, temperatures, source, last, resample, even)
     # The last weights are those of the step to the last temperature, whose Gibbs step has left them right.
     return path.move(tf.gather(field, chosen(log_weights, last + 1)), temperatures[last], source, 2 * last + 2)
+
+
+def _along(
+    path: Path,
+    visible: tf.Tensor,
+    temperatures: tf.Tensor,
+    source: Source,
+    last: tf.Tensor | int,
+    arrive: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]],
+    state: Any,
+) -> tuple[tf.Tensor, tf.Tensor, Any]:
+    """Moves chains from the first temperature to that of the number ``last``, with a Gibbs step at each.
+
+    Args:
+        path: of the machine.
+        visible: ``[M, n_v]`` where the chains start.
+        temperatures: ``[K + 1]`` inverse temperatures.
+        source: of the random numbers.
+        last: number of the temperature at which the last step is made.
+        arrive: what is done before the step at temperature k, of k, the fields, the gain in log-probability and the
+            state; gives the fields that the step starts from and the new state.
+        state: what is carried along.
+
+    Returns:
+        The fields of the chains, their tilts and the state.
+    """
+
+    def step(k: tf.Tensor, field: tf.Tensor, tilted: tf.Tensor, state: Any) -> tuple[Any, ...]:
+        field, state = arrive(k, field, path.gain(field, tilted, temperatures[k - 1], temperatures[k]), state)
+        return k + 1, *path.fields(path.move(field, temperatures[k], source, 2 * k)), state
+
+    start = [tf.constant(1), *path.fields(visible), state]
+    _, *moved = tf.while_loop(lambda k, *_: k <= last, step, start, parallel_iterations=1)
+    return tuple(moved)
 
 
 def base_log_partition(machine: Machine, base_bias: tf.Tensor) -> tf.Tensor:
