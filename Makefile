@@ -12,8 +12,9 @@ test: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # With XLA, as users train by default: the tests of training, of each kind of model and of exports.
-XLA_TESTS := $(addprefix tests/tf_wcd/test_,layer.py training.py gradient.py phases.py balanced.py jarzynski.py \
-	ensemble.py dbn_pretraining.py up_down.py unit_pairs.py sampling.py resume.py export.py xla.py)
+XLA_TESTS := $(addprefix tests/tf_wcd/test_,layer.py training.py training_order.py gradient.py phases.py balanced.py \
+	jarzynski.py jarzynski_training.py ensemble.py dbn_pretraining.py up_down.py unit_pairs.py sampling.py resume.py \
+	export.py xla.py)
 test-xla: .venv/installed
 	TF_WCD_TEST_XLA=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(XLA_TESTS)
 
