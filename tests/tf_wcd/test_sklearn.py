@@ -68,6 +68,17 @@ def test_the_same_weights_give_the_same_numbers_as_bernoulli_rbm():
     assert ours.score(X) == pytest.approx(ours.score_samples(X).mean())
 
 
+def test_centred_models_start_at_the_means_of_what_the_units_can_have():
+    dark = X * [1, 1, 0, 0, 1, 1]  # two columns are always off
+    np.testing.assert_array_equal(small(n_iter=0).fit(dark).intercept_visible_, 0)
+    started = small(n_iter=0, centered=True).fit(dark).intercept_visible_
+    means = np.clip(dark.mean(axis=0), 0.01, 0.99)
+    np.testing.assert_allclose(1 / (1 + np.exp(-started)), means, atol=1e-6)
+    with pytest.warns(UserWarning, match="0/1|MinMaxScaler"):
+        again = small(n_iter=0, centered=True).fit(np.r_[dark, np.full((1, 6), 7.0)])
+    np.testing.assert_array_equal(again.intercept_visible_, started)
+
+
 def test_gibbs_draws_from_the_conditionals():
     rbm = small(n_iter=0).fit(X)
     rbm.components_ = np.random.default_rng(1).normal(size=(4, 6))

@@ -7,16 +7,16 @@ from typing import Any
 
 import keras
 import numpy as np
-import scipy.sparse
 import tensorflow as tf
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tf_wcd.arguments import check_integer, check_positive
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.sklearn.layers import EstimatorLayer, warn_of_range
+from tf_wcd.tables import is_sparse
 from tf_wcd.units import Unit
 
 ROWS_AT_A_TIME = 2048
@@ -46,6 +46,7 @@ class RBMEstimator(BaseEstimator):
         hidden_type: str | Unit,
         momentum: float,
         centered: bool,
+        initial_stddev: float,
     ) -> None:
         self.n_components = n_components
         self.learning_rate = learning_rate
@@ -58,6 +59,7 @@ class RBMEstimator(BaseEstimator):
         self.hidden_type = hidden_type
         self.momentum = momentum
         self.centered = centered
+        self.initial_stddev = initial_stddev
 
     # Training
 
@@ -66,9 +68,11 @@ class RBMEstimator(BaseEstimator):
         check_positive("learning_rate", self.learning_rate)
         check_integer("batch_size", self.batch_size)
         check_integer("n_iter", self.n_iter, least=0)
+        check_positive("initial_stddev", self.initial_stddev)
 
-    def _checked(self, X: Any, reset: bool = False) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+    def _checked(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
+        """Data as scikit-learn wants them, with labels if they are given."""
+        return validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
 
     def _new_layer(self, columns: int, **options: Any) -> EstimatorLayer:
         """A layer for data of so many columns, ready to be trained."""
@@ -81,6 +85,7 @@ class RBMEstimator(BaseEstimator):
             negative_phase=self.negative_phase,
             gibbs_steps=self.gibbs_steps,
             centered=self.centered,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=self.initial_stddev, seed=int(seed)),
             seed=int(seed),
             **options,
         )
@@ -98,8 +103,10 @@ class RBMEstimator(BaseEstimator):
     ) -> None:
         """Trains a new layer, and keeps it."""
         x = dense(X).astype("float32")
-        warn_of_range(x, layer.data_unit)
+        possible = warn_of_range(x, layer.data_unit)
         self._compile(layer, "auto")
+        if self.centered and y is None and possible.any():
+            layer.start_at_means(x[possible])
         if self.n_iter:
             layer.fit(x, y, batch_size=self.batch_size, epochs=self.n_iter, verbose=0, callbacks=list(callbacks))
         self.rbm_ = layer
@@ -108,6 +115,8 @@ class RBMEstimator(BaseEstimator):
 
     def _of_rows(self, function: Callable[[Machine, tf.Tensor], tf.Tensor], X: Any) -> np.ndarray:
         """A function of rows, computed with 64 bits: then a row's result does not depend on those beside it."""
+        check_is_fitted(self)
+        X = self._checked(X)
         machine = self.rbm_.machine().cast("float64")
         starts = range(0, X.shape[0], ROWS_AT_A_TIME)
         chunks = (tf.constant(dense(X[start : start + ROWS_AT_A_TIME]), tf.float64) for start in starts)
@@ -148,4 +157,4 @@ class RBMEstimator(BaseEstimator):
 
 def dense(X: Any) -> np.ndarray:
     """Data as an array, sparse matrices too."""
-    return X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+    return X.toarray() if is_sparse(X) else np.asarray(X)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.sampling.passes import label_log_prob
@@ -35,6 +35,7 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
         hidden_type: as ``visible_type``.
         momentum: momentum of the updates.
         centered: use the centred gradient.
+        initial_stddev: standard deviation of the initial weights.
 
     Attributes:
         classes_: the labels, in increasing order.
@@ -68,6 +69,7 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
         hidden_type: str | Unit = "bernoulli",
         momentum: float = 0.0,
         centered: bool = False,
+        initial_stddev: float = 0.01,
     ) -> None:
         super().__init__(
             n_components=n_components,
@@ -81,6 +83,7 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
             hidden_type=hidden_type,
             momentum=momentum,
             centered=centered,
+            initial_stddev=initial_stddev,
         )
         self.objective = objective
         self.generative_weight = generative_weight
@@ -96,7 +99,7 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
             The estimator.
         """
         self._check_parameters()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X, y = self._checked(X, y, reset=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -120,8 +123,7 @@ class RBMClassifier(ClassifierMixin, RBMEstimator):
         Returns:
             ``[examples, labels]``, in the order of ``classes_``.
         """
-        check_is_fitted(self)
-        return self._of_rows(label_log_prob, self._checked(X))
+        return self._of_rows(label_log_prob, X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each label.

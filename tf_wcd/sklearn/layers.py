@@ -35,8 +35,8 @@ def _tolerant(unit: Unit) -> Unit:
     return tolerant
 
 
-def warn_of_range(x: np.ndarray, unit: Unit) -> None:
-    """Warns of training data that the units cannot have."""
+def warn_of_range(x: np.ndarray, unit: Unit) -> np.ndarray:
+    """Warns of training data that the units cannot have; says of each row whether they can."""
     good = unit.accepts(tf.constant(x)).numpy()
     if not good.all():
         warnings.warn(
@@ -46,3 +46,4 @@ def warn_of_range(x: np.ndarray, unit: Unit) -> None:
             f"range, from {x.min():.3g} to {x.max():.3g}",
             stacklevel=4,
         )
+    return good.all(axis=1)

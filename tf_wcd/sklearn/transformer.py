@@ -47,7 +47,11 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
             rate of about 0.001.
         hidden_type: as ``visible_type``.
         momentum: momentum of the updates.
-        centered: use the centred gradient, which learns better where most units are on, or off.
+        centered: use the centred gradient, which learns better where most units are on, or off. The visible biases then
+            start where units without weights have the means of the data, and not at 0 as those of BernoulliRBM: without
+            that the first centred steps go into hidden units that only switch pixels off.
+        initial_stddev: standard deviation of the initial weights. Features for a linear classifier gain from more, 0.1
+            to 1 say: hidden units that begin different stay different.
 
     Attributes:
         rbm_: the `tf_wcd.RBMLayer`, for everything else: likelihoods, plots, export.
@@ -83,6 +87,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         hidden_type: str | Unit = "bernoulli",
         momentum: float = 0.0,
         centered: bool = False,
+        initial_stddev: float = 0.01,
     ) -> None:
         super().__init__(
             n_components=n_components,
@@ -96,6 +101,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
             hidden_type=hidden_type,
             momentum=momentum,
             centered=centered,
+            initial_stddev=initial_stddev,
         )
         self.verbose = verbose
 
@@ -148,8 +154,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         Returns:
             ``[examples, n_components]``.
         """
-        check_is_fitted(self)
-        return self._of_rows(_hidden_mean, self._checked(X))
+        return self._of_rows(_hidden_mean, X)
 
     @available_if(_has_finite_states)
     def score_samples(self, X: Any) -> np.ndarray:
@@ -163,8 +168,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         Returns:
             ``[examples]``.
         """
-        check_is_fitted(self)
-        return self._of_rows(_pseudo_log_likelihood, self._checked(X))
+        return self._of_rows(_pseudo_log_likelihood, X)
 
     @available_if(_has_finite_states)
     def score(self, X: Any, y: Any = None) -> float:
@@ -185,8 +189,6 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         Returns:
             ``[examples, columns]``; each call draws new ones.
         """
-        check_is_fitted(self)
-        v = self._checked(v)
         return self._of_rows(lambda machine, rows: _one_step(machine, rows, self.rbm_.sampling_key(None)), v)
 
     def sample(self, n_samples: int = 1, gibbs_steps: int = 1000, seed: int | None = None) -> np.ndarray:
