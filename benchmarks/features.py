@@ -1,16 +1,19 @@
 """Features for a classifier: RBMTransformer against BernoulliRBM, each before logistic regression, at equal time.
 
 ``python -m benchmarks.features`` does what is not done yet; it may be stopped and started again at any time. Both draw
-settings at random, from the same ranges (ours has the negative phase and the momentum beside), and are judged on
-validation images until their time is used up: the search counts, and so does compiling. The setting that was best by
-then is trained anew on all training images, and judged on test images. Time is that of the processor, over all cores.
+settings at random from the same ranges (for the differences see `own_settings`), and are judged on validation images
+until their time is used up: the search counts, and so does compiling. The setting that was best by then is trained anew
+on all training images, and judged on test images, which nothing else has seen. All of it is done on several splits,
+each with a search of its own.
+
+Time is that of the processor, which work beside it hardly changes, and each method has one thread: two processes, with
+``--methods`` of one each, may run side by side.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -29,58 +32,69 @@ class Task(NamedTuple):
     """Images with their labels, and the time that each method gets.
 
     Attributes:
-        load: gives images and labels, training ones first, and the number of training ones.
-        held_back: how many of these are validation images of the search.
+        load: gives images and labels of a split by its number, training ones first, and the number of training ones.
+        splits: how many there are.
+        held_back: how many of the training images are validation images of the search.
         budgets: core-seconds of search after which the best setting is judged.
+        components: numbers of hidden units that are tried.
+        initial_stddev: standard deviations of the initial weights that are tried.
+        log_c: range of the decimal logarithm of C, the inverse penalty of logistic regression.
     """
 
-    load: Callable[[], tuple[np.ndarray, np.ndarray, int]]
+    load: Callable[[int], tuple[np.ndarray, np.ndarray, int]]
+    splits: int
     held_back: int
     budgets: tuple[float, ...]
+    components: tuple[int, ...]
+    initial_stddev: tuple[float, ...]
+    log_c: tuple[float, float]
 
 
-def digits() -> tuple[np.ndarray, np.ndarray, int]:
-    """scikit-learn's 1797 digits of 8 x 8 pixels, a third of them for the test."""
+def digits(split: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """scikit-learn's 1797 digits of 8 x 8 pixels; another fifth of them is the test in each split."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(SEED).permutation(len(x))
-    return (x[order] / 16).astype("float32"), y[order], 1198
+    folds = np.array_split(np.random.default_rng(SEED).permutation(len(x)), 5)
+    test = folds.pop(split)
+    order = np.concatenate([*folds, test])
+    return (x[order] / 16).astype("float32"), y[order], len(x) - len(test)
 
 
-def mnist() -> tuple[np.ndarray, np.ndarray, int]:
-    """The first 10,000 training images of MNIST, and all test images."""
+def mnist(split: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Another 10,000 training images of MNIST in each split, and all test images."""
     import tf_wcd
 
     (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist")
-    return np.concatenate([x[:10_000], x_test]), np.concatenate([y[:10_000], y_test]), 10_000
+    rows = slice(split * 10_000, (split + 1) * 10_000)
+    return np.concatenate([x[rows], x_test]), np.concatenate([y[rows], y_test]), 10_000
 
 
 TASKS = {
-    "digits": Task(digits, 300, (30.0, 60.0, 120.0)),
-    "mnist": Task(mnist, 2000, (100.0, 200.0, 400.0, 800.0)),
+    "digits": Task(digits, 5, 300, (20.0, 40.0), (100, 200, 400, 800), (0.1, 0.3, 1.0), (0.0, 2.5)),
+    "mnist": Task(mnist, 3, 2000, (100.0, 200.0), (200, 400, 800, 1600), (0.01, 0.03, 0.1, 0.3), (-1.0, 1.5)),
 }
 
 
-def shared_settings(rng: np.random.Generator) -> dict[str, Any]:
+def shared_settings(task: str, rng: np.random.Generator) -> dict[str, Any]:
     """What both estimators have: drawn from ranges in which good settings of either lie."""
     return {
-        "n_components": int(rng.choice([100, 200, 400])),
+        "n_components": int(rng.choice(TASKS[task].components)),
         "learning_rate": float(np.round(10 ** rng.uniform(-2, -0.5), 4)),
         "batch_size": int(rng.choice([10, 30, 100])),
-        "n_iter": int(rng.choice([10, 20, 40])),
-        "C": float(np.round(10 ** rng.uniform(0.5, 2.5), 2)),
+        "n_iter": int(rng.choice([5, 10, 20, 40])),
+        "C": float(np.round(10 ** rng.uniform(*TASKS[task].log_c), 3)),
     }
 
 
-def own_settings(rng: np.random.Generator) -> dict[str, Any]:
-    """Those of RBMTransformer, beside the same ones."""
-    shared = shared_settings(rng)
-    return shared | {
-        "negative_phase": str(rng.choice(["cd", "pcd"])),
-        "momentum": float(rng.choice([0.0, 0.5])),
-        "centered": True,
-    }
+def own_settings(task: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Those of RBMTransformer: the same ones and the initial weights, which BernoulliRBM does not let one choose.
+
+    The rest is fixed, and batches are of two sizes alone: each other combination is a program to compile.
+    """
+    own = shared_settings(task, rng) | {"batch_size": int(rng.choice([10, 30]))}
+    stddev = float(rng.choice(TASKS[task].initial_stddev))
+    return own | {"initial_stddev": stddev, "negative_phase": "cd", "centered": True}
 
 
 def pipeline(method: str, settings: Mapping[str, Any]) -> Any:
@@ -114,14 +128,14 @@ def accuracy(
 class Work:
     """What is done is in a file, one record on a line; the rest is drawn and done in the order of its number."""
 
-    def __init__(self, path: Path, task: str, method: str) -> None:
-        self.records, self.task, self.method = Records(path), task, method
-        x, y, count = TASKS[task].load()
+    def __init__(self, path: Path, task: str, method: str, split: int = 0) -> None:
+        self.records, self.task, self.method, self.split = Records(path), task, method, split
+        x, y, count = TASKS[task].load(split)
         self.train, self.test = (x[:count], y[:count]), (x[count:], y[count:])
 
     def read(self, kind: str) -> list[dict[str, Any]]:
         """Records of this task and method: of the kind ``"trial"`` or ``"test"``."""
-        wanted = {"task": self.task, "method": self.method, "kind": kind}
+        wanted = {"task": self.task, "method": self.method, "split": self.split, "kind": kind}
         return [each for each in self.records.read() if wanted.items() <= each.items()]
 
     def trials(self, budget: float) -> list[dict[str, Any]]:
@@ -130,7 +144,7 @@ class Work:
         done, spent = self.read("trial"), 0.0
         for number in range(10_000):
             if number == len(done):
-                settings = SEARCHES[self.method](np.random.default_rng([SEED, number]))
+                settings = SEARCHES[self.method](self.task, np.random.default_rng([SEED, self.split, number]))
                 parts = [(part[:-held_back], part[-held_back:]) for part in self.train]
                 (x, x_valid), (y, y_valid) = parts
                 found = accuracy(self.method, settings, (x, y), (x_valid, y_valid))
@@ -145,11 +159,11 @@ class Work:
         record = {
             "task": self.task,
             "method": self.method,
+            "split": self.split,
             "kind": kind,
             **more,
             "settings": settings,
             **dict(zip(("accuracy", "seconds", "cpu_seconds"), found, strict=True)),
-            "cores": os.cpu_count(),
             "date": datetime.date.today().isoformat(),
         }
         self.records.append(record)
@@ -170,34 +184,62 @@ class Work:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Test accuracies by time of search, as Markdown."""
-    lines = ["| images | core-seconds of search | " + " | ".join(SEARCHES) + " |", "|---" * (2 + len(SEARCHES)) + "|"]
-    tests = [each for each in records if each["kind"] == "test"]
+    """Test accuracies by time of search, as Markdown: means over the splits that both have, and of the differences."""
+    lines = [
+        "| images | core-seconds of search | " + " | ".join(SEARCHES) + " | difference | splits |",
+        "|---" * (4 + len(SEARCHES)) + "|",
+    ]
+    tests = {(each["task"], each["budget"], each["method"], each["split"]): each
+             for each in records if each["kind"] == "test"}  # fmt: skip
     for task in TASKS:
-        for budget in sorted({each["budget"] for each in tests if each["task"] == task}):
-            cells = []
+        for budget in sorted({key[1] for key in tests if key[0] == task}):
+            splits = [
+                n for n in range(TASKS[task].splits) if all((task, budget, name, n) in tests for name in SEARCHES)
+            ]
+            if not splits:
+                continue
+            cells, accuracies = [], []
             for method in SEARCHES:
-                same = {"task": task, "method": method, "budget": budget}
-                own = [each for each in tests if same.items() <= each.items()]
-                cells.append(f"{own[-1]['accuracy']:.2%} ({own[-1]['trials']} settings)" if own else "-")
-            lines.append(f"| {task} | {budget:g} | {' | '.join(cells)} |")
+                own = [tests[task, budget, method, n] for n in splits]
+                accuracies.append(np.array([each["accuracy"] for each in own]))
+                trials = np.mean([each["trials"] for each in own])
+                cells.append(f"{accuracies[-1].mean():.2%} ({trials:.0f} settings)")
+            gain = accuracies[1] - accuracies[0]
+            error = f" +- {gain.std(ddof=1) / np.sqrt(len(gain)):.2%}" if len(gain) > 1 else ""
+            lines.append(f"| {task} | {budget:g} | {' | '.join(cells)} | {gain.mean():+.2%}{error} | {len(splits)} |")
     return "\n".join(lines)
+
+
+def one_thread() -> None:
+    """Both methods compute in one thread, so that seconds of the processor are seconds of work."""
+    import sklearn.linear_model
+    import sklearn.neural_network  # noqa: F401 - limited is what has been imported
+    import tensorflow as tf
+    from threadpoolctl import threadpool_limits
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    threadpool_limits(1)
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="which images; all")
+    parser.add_argument("--methods", nargs="+", choices=SEARCHES, default=list(SEARCHES), help="of whom; both")
     parser.add_argument("--budgets", nargs="+", type=float, help="core-seconds of search; those of the task")
+    parser.add_argument("--splits", nargs="+", type=int, help="numbers of splits; all of the task")
     parser.add_argument("--records", type=Path, default=RESULTS / "features.jsonl", help="the file of records")
     parser.add_argument("--report", action="store_true", help="only the table of what there is")
     arguments = parser.parse_args()
     if not arguments.report:
+        one_thread()
         for task in arguments.tasks:
-            for method in SEARCHES:
-                work = Work(arguments.records, task, method)
-                for budget in arguments.budgets or TASKS[task].budgets:
-                    work.judge(budget)
+            for split in arguments.splits or range(TASKS[task].splits):
+                for method in arguments.methods:
+                    work = Work(arguments.records, task, method, split)
+                    for budget in arguments.budgets or TASKS[task].budgets:
+                        work.judge(budget)
     print(table(Records(arguments.records).read()))
 
 
