@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.c_api import SessionError
+from serving.c_library import SessionError
 from serving.cancellation import Cancellation
 from serving.errors import ServingError, status_of
 from serving.stopping import StoppableSession

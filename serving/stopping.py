@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from serving.c_api import CANCELLED, DEADLINE_EXCEEDED, SavedModelSession, SessionError
+from serving.c_api import SavedModelSession
+from serving.c_library import CANCELLED, DEADLINE_EXCEEDED, SessionError
 from serving.cancellation import Cancellation
 
 PREFIX = "wcd_stop"

@@ -176,14 +176,14 @@ def test_without_memory_for_a_tensor_there_is_an_error():
     program = """
 import resource
 import numpy as np
-from serving import c_api
+from serving import c_library, c_tensors
 array = np.zeros(2**28, "uint8")
-c_api._library()
+c_library.library()
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**27, used + 2**27))
 try:
-    c_api._new_tensor(array)
-except c_api.SessionError as error:
+    c_tensors.new_tensor(array)
+except c_library.SessionError as error:
     print(error.code, error.message)
 """
     result = subprocess.run(

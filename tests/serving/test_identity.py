@@ -20,8 +20,8 @@ from tests.support.served import requests, signatures, small_rbm
 IN_A_PROCESS_OF_ITS_OWN = """
 import ctypes, sys
 import numpy as np
-from serving import c_api
-getattr(c_api._library(), "_ZN10tensorflow21DisableXlaCompilationEv")()  # as TF-Serving does at its start
+from serving import c_api, c_library
+getattr(c_library.library(), "_ZN10tensorflow21DisableXlaCompilationEv")()  # as TF-Serving does at its start
 session = c_api.SavedModelSession(sys.argv[1])
 inputs = np.load(sys.argv[2])
 results = {}
@@ -38,7 +38,7 @@ control = c_api.SavedModelSession(sys.argv[4])
 signature = control.meta_graph.signature_def["sample"]
 try:
     control.run({signature.inputs["seed"].name: np.arange(3)}, [signature.outputs["y"].name])
-except c_api.SessionError as error:
+except c_library.SessionError as error:
     print("control:", error)
 """
 

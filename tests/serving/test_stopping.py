@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from serving import stopping
-from serving.c_api import SessionError
+from serving.c_library import SessionError
 from serving.stopping import PREFIX, SLOTS, StoppableSession
 from tests.serving.conftest import N_V
 
