@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from serving.cancellation import Cancellation
@@ -18,6 +19,7 @@ from serving.metrics import Metrics
 log = logging.getLogger("serving")
 access_log = logging.getLogger("serving.access")
 Response = TypeVar("Response")
+SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
 LONGEST = 1e7  # seconds; more than that is no deadline
 
 
@@ -100,3 +102,26 @@ class ModelService(_Answering, model_service_pb2_grpc.ModelServiceServicer):
 
     def HandleReloadConfigRequest(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         return self.answer(context, "HandleReloadConfigRequest", "", lambda: self.core.reload_config(request))
+
+
+class HealthService(health_pb2_grpc.HealthServicer):
+    """SERVING as long as there is a model that answers.
+
+    There is no Watch: its streams would have to be kept, and clients that do not read would hold them up.
+    """
+
+    def __init__(self, core: ServerCore) -> None:
+        self._core = core
+        self._stopping = False
+
+    def stop(self) -> None:
+        """NOT_SERVING from now on."""
+        self._stopping = True
+
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        if request.service not in SERVICES:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"Unknown service {request.service[:200]!r}")
+        manager = self._core.manager
+        serving = not self._stopping and len(manager.missing()) < len(manager.names())
+        states = health_pb2.HealthCheckResponse
+        return states(status=states.SERVING if serving else states.NOT_SERVING)

@@ -3,6 +3,9 @@
 Requests for health, status and metadata never wait behind computations. Requests to compute are refused when all of
 their threads are taken. gRPC itself would parse each message in its only thread, and keeps about 15 KB of each one that
 it cannot parse: here the thread that answers does it.
+
+A client may open a call and send no message, or not read its answer. Such calls take no place from others: a thread
+that waits for a message is not one of those that work, and both kinds of waiting end after a time.
 """
 
 from __future__ import annotations
@@ -15,14 +18,20 @@ from typing import Any
 import grpc
 
 from serving.admission import ByteBudget, Reservation
-from serving.errors import ServingError, invalid
+from serving.errors import ServingError, exhausted, invalid
 from serving.message_sizes import WEIGHT, predict_bytes
+from serving.waiting_calls import WaitingCalls
 
 UNREADABLE = "Exception deserializing request!"  # as gRPC says it
 RESERVED_THREADS = 8
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 MOST_BYTES = 2**16  # of a request to the reserved threads
 MOST_CALLS = 1024  # that wait for the reserved threads
+MOST_SILENT = 512  # calls of each kind whose message has not arrived; the oldest of them gives way to a new one
+MOST_UNREAD = 1024  # answers of each kind that clients are reading; likewise
+MESSAGE_SECONDS = 120.0  # for a message to arrive
+READING_SECONDS, READING_RATE = 30.0, 2**20  # for an answer to be read: so many seconds, and one more for so many bytes
+LOOK_SECONDS = 0.25  # between two looks at those who wait
 RESERVED = {
     "/grpc.health.v1.Health/Check",
     "/tensorflow.serving.ModelService/GetModelStatus",
@@ -30,28 +39,50 @@ RESERVED = {
 }
 
 
-class Pool(futures.ThreadPoolExecutor):
-    """Threads, and the number of calls that run in them or wait for one."""
+class Desk:
+    """Threads for one kind of call.
 
-    def __init__(self, threads: int, name: str) -> None:
-        super().__init__(max_workers=threads, thread_name_prefix=name)
-        self.threads, self.calls = threads, 0
-        self._counting = threading.Lock()
+    Args:
+        threads: calls that are worked on at the same time; besides, there are threads that wait for messages.
+        name: of the threads.
+        queue: more calls wait for their turn. Without it they are refused.
+    """
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future[Any]:
-        with self._counting:
-            self.calls += 1
+    def __init__(self, threads: int, name: str, queue: bool) -> None:
+        self.threads = threads
+        self.pool = futures.ThreadPoolExecutor(threads + MOST_SILENT, name)
+        self.silent, self.unread = WaitingCalls(MOST_SILENT), WaitingCalls(MOST_UNREAD)
+        self._free, self._queue = threading.Semaphore(threads), queue
+        self._working, self._counting = 0, threading.Lock()
+
+    def message(self, messages: Iterator[bytes], call: grpc.ServicerContext) -> bytes:
+        """The message of a call, as soon as it is there."""
+        self.silent.add(call, MESSAGE_SECONDS)
         try:
-            future = super().submit(fn, *args, **kwargs)
-        except BaseException:
-            self._left()
+            return next(messages)
+        except StopIteration:
+            call.abort(grpc.StatusCode.UNIMPLEMENTED, "The method requires exactly one request message.")
             raise
-        future.add_done_callback(self._left)
-        return future
+        finally:
+            self.silent.remove(call)
 
-    def _left(self, _: Any = None) -> None:
+    def __enter__(self) -> None:
+        if not self._free.acquire(blocking=self._queue):
+            raise self.refusal()
         with self._counting:
-            self.calls -= 1
+            self._working += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._counting:
+            self._working -= 1
+        self._free.release()
+
+    def full(self) -> bool:
+        """Whether all threads that work are taken."""
+        return self._working >= self.threads
+
+    def refusal(self) -> ServingError:
+        return exhausted(f"The server has {self.threads} requests at hand already")
 
 
 class Reception(grpc.ServerInterceptor):
@@ -60,53 +91,81 @@ class Reception(grpc.ServerInterceptor):
     Args:
         budget: counts the bytes of requests.
         threads: for requests that may compute.
+
+    Attributes:
+        most_calls: the most calls at the same time.
     """
 
     def __init__(self, budget: ByteBudget, threads: int) -> None:
         self._budget = budget
-        self.computing = Pool(threads, "grpc")
-        self.reserved = Pool(RESERVED_THREADS, "grpc-reserved")
+        self.computing = Desk(threads, "grpc", queue=False)
+        self.reserved = Desk(RESERVED_THREADS, "grpc-reserved", queue=True)
+        self.most_calls = threads + RESERVED_THREADS + 2 * MOST_SILENT + MOST_CALLS
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begins to watch over those who wait."""
+        threading.Thread(target=self._watch, name="grpc-waiting", daemon=True).start()
 
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Any], handler_call_details: grpc.HandlerCallDetails
     ) -> Any:
         handler = continuation(handler_call_details)
         if handler is None or handler.unary_unary is None or handler.request_deserializer is None:
-            return handler
-        pool = self.reserved if handler_call_details.method in RESERVED else self.computing
-        if pool is self.computing and pool.calls >= pool.threads:
-            # As a stream: the refusal does not wait for the message, which a client could send as slowly as it likes.
-            return _in(self.reserved, grpc.stream_unary_rpc_method_handler, self._refuse, handler)
+            return None  # streams: none of the services needs them
+        desk = self.reserved if handler_call_details.method in RESERVED else self.computing
+        if desk is self.computing and desk.full():
+            # The refusal does not wait for the message, which a client could send as slowly as it likes.
+            return _in(self.reserved, self._refuse, handler)
         memory = predict_bytes if handler_call_details.method == PREDICT else _of_small_parts
-        return _in(pool, grpc.unary_unary_rpc_method_handler, self._answer(handler, pool, memory), handler)
+        return _in(desk, self._answer(handler, desk, memory), handler)
 
-    def _refuse(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-        message = f"The server has {self.computing.threads} requests at hand already"
-        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+    def stop(self) -> None:
+        """Ends the watch over those who wait."""
+        self._stopping.set()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            for desk in (self.computing, self.reserved):
+                desk.silent.cancel_late()
+                desk.unread.cancel_late()
+
+    def _refuse(self, messages: Iterator[bytes], call: grpc.ServicerContext) -> Any:
+        refusal = self.computing.refusal()
+        call.abort(refusal.code, refusal.message)
 
     def _answer(
-        self, handler: Any, pool: Pool, memory: Callable[[bytes], int]
-    ) -> Callable[[bytes, grpc.ServicerContext], Any]:
-        def answer(content: bytes, context: grpc.ServicerContext) -> Any:
+        self, handler: Any, desk: Desk, memory: Callable[[bytes], int]
+    ) -> Callable[[Iterator[bytes], grpc.ServicerContext], Any]:
+        def answer(messages: Iterator[bytes], call: grpc.ServicerContext) -> Any:
+            content = desk.message(messages, call)
             # gRPC keeps the answer until the client has read it, or the call ends otherwise: only then are they free.
             reservation = Reservation(self._budget, users=2)
-            if not context.add_callback(reservation.release):
+
+            def ended() -> None:
+                desk.unread.remove(call)
+                reservation.release()
+
+            if not call.add_callback(ended):
                 reservation.release()  # it has ended already
             try:
-                if pool is self.computing:
-                    reservation.add(memory(content))
-                elif len(content) > MOST_BYTES:
-                    raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
-                try:
-                    request = handler.request_deserializer(content)
-                except Exception:
-                    context.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
-                response = handler.unary_unary(request, context)
-                if pool is self.computing:
-                    reservation.add(response.ByteSize())
-                return response
+                with desk:
+                    if desk is self.computing:
+                        reservation.add(memory(content))
+                    elif len(content) > MOST_BYTES:
+                        raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
+                    try:
+                        request = handler.request_deserializer(content)
+                    except Exception:
+                        call.abort(grpc.StatusCode.INTERNAL, UNREADABLE)
+                    response = handler.unary_unary(request, call)
+                    size = response.ByteSize()
+                    if desk is self.computing:
+                        reservation.add(size)
+                    desk.unread.add(call, READING_SECONDS + size / READING_RATE)
+                    return response
             except ServingError as error:
-                context.abort(error.code, error.message)
+                call.abort(error.code, error.message)
             finally:
                 reservation.release()
 
@@ -117,11 +176,11 @@ def _of_small_parts(content: bytes) -> int:
     return WEIGHT * len(content)  # as lists of examples are
 
 
-def _in(pool: Pool, kind: Callable[..., Any], behaviour: Callable[..., Any], handler: Any) -> Any:
-    """A handler whose behaviour runs in a pool and gets its messages as bytes."""
+def _in(desk: Desk, behaviour: Callable[..., Any], handler: Any) -> Any:
+    """A handler whose behaviour runs in a desk's threads and waits for its message, as bytes, by itself."""
 
-    def run(request: Any, context: grpc.ServicerContext) -> Any:
-        return behaviour(request, context)
+    def run(messages: Iterator[bytes], call: grpc.ServicerContext) -> Any:
+        return behaviour(messages, call)
 
-    run.experimental_thread_pool = pool  # type: ignore[attr-defined]
-    return kind(run, None, handler.response_serializer)
+    run.experimental_thread_pool = desk.pool  # type: ignore[attr-defined]
+    return grpc.stream_unary_rpc_method_handler(run, None, handler.response_serializer)

@@ -16,26 +16,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from serving import config_files
 from serving import options as flags
 from serving.admission import Admission, Limits
-from serving.batching import Batcher, BatchingParameters
+from serving.batching import Batcher
+from serving.batching_parameters import BatchingParameters
 from serving.config_poller import ConfigPoller
 from serving.core import ServerCore
 from serving.errors import ServingError
-from serving.grpc_services import ModelService, PredictionService
+from serving.grpc_services import HealthService, ModelService, PredictionService
 from serving.manager import ModelManager
 from serving.memory import give_back_large_blocks
 from serving.metrics import Metrics
-from serving.reception import MOST_CALLS, Reception
+from serving.reception import Reception
 from serving.rest import RestServer
 
 MAX_MESSAGE_BYTES = 2**31 - 1
-SERVICES = ("", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
-HEALTH_SECONDS = 0.2  # between two looks at the models
 STOPPING_SECONDS = 2.0  # for computations to stop that are told to
 KEEPALIVE_MS = 30_000
 CONNECTION_MS = 600_000  # after which clients connect anew, without an error
@@ -91,9 +90,9 @@ class Server:
         self.core = ServerCore(self.manager, admission, self._batcher, limits)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
-        self._health: Any = None
+        self._reception: Reception | None = None
+        self._health: HealthService | None = None
         self._interrupted = False
-        self._stopping = threading.Event()
         self.port: int | None = None
         self.rest_port: int | None = None
 
@@ -158,12 +157,12 @@ class Server:
             "grpc.max_connection_age_grace_ms": int(1e3 * min(options.max_deadline_seconds, 1e6)) + KEEPALIVE_MS,
             **dict(flags.channel_arguments(options.grpc_channel_arguments)),  # the operator's win
         }
-        reception = Reception(self.core.bytes_in_flight, threads)
+        self._reception = reception = Reception(self.core.bytes_in_flight, threads)
         server = grpc.server(
-            reception.reserved,
+            reception.reserved.pool,
             interceptors=[reception],
             options=list(arguments.items()),
-            maximum_concurrent_rpcs=threads + MOST_CALLS,
+            maximum_concurrent_rpcs=reception.most_calls,
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(self.core, self.metrics, options.access_log), server
@@ -172,7 +171,7 @@ class Server:
             ModelService(self.core, self.metrics, options.access_log), server
         )
         if options.enable_grpc_healthcheck_service:
-            self._health = health.HealthServicer()
+            self._health = HealthService(self.core)
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         if options.port:
             address = f"{options.host}:{max(0, options.port)}"
@@ -185,21 +184,9 @@ class Server:
                 ) from None
         if options.grpc_socket_path:
             self._listen(server, f"unix:{options.grpc_socket_path}")
-        self._follow_health()
+        reception.start()
         server.start()
         self._grpc = server
-
-    def _follow_health(self) -> None:
-        """SERVING as long as there is a model that answers; looks again and again."""
-        if self._health is None or self._stopping.is_set():
-            return
-        loaded = len(self.manager.missing()) < len(self.manager.names())
-        self._set_health(
-            health_pb2.HealthCheckResponse.SERVING if loaded else health_pb2.HealthCheckResponse.NOT_SERVING
-        )
-        again = threading.Timer(HEALTH_SECONDS, self._follow_health)
-        again.daemon = True
-        again.start()
 
     def _listen(self, server: grpc.Server, address: str) -> int:
         """Opens a port or a socket, encrypted if there are keys."""
@@ -207,11 +194,6 @@ class Server:
             return server.add_insecure_port(address)
         key, certificate, authority, verify = self._tls
         return server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)], authority, verify))
-
-    def _set_health(self, status: int) -> None:
-        if self._health is not None:
-            for service in SERVICES:
-                self._health.set(service, status)
 
     def interrupt(self) -> None:
         """Ends `start`, which may be loading: another thread calls this before `stop`."""
@@ -225,9 +207,8 @@ class Server:
         """
         grace = self.options.shutdown_grace_seconds
         end = time.monotonic() + grace
-        self._stopping.set()
         if self._health is not None:
-            self._health.enter_graceful_shutdown()  # NOT_SERVING from now on
+            self._health.stop()
         stopped = self._grpc.stop(grace) if self._grpc is not None else None
         if self._rest is not None:
             self._rest.stop(max(0.0, end - time.monotonic()))
@@ -238,6 +219,8 @@ class Server:
         self.core.cancel_all()
         if stopped is not None:
             stopped.wait(STOPPING_SECONDS)
+        if self._reception is not None:
+            self._reception.stop()
         self._poller.stop()
         self.manager.stop()
 
