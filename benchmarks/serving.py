@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from tf_wcd.random import Source, batch_source, column_source, row_keys
 VISIBLE, HIDDEN = 784, 500
 STEPS = 100
 CLIENTS = 32
+# Between kinds of requests, because threads spin for a while after their work; and the first requests after it.
+BETWEEN, WARM = 0.05, 3
 # The settings that are recommended, and no others: waiting for a batch to fill is what they trade for throughput.
 BATCHING = Path(serving.__file__).parent / "deploy" / "batching.config"
 
@@ -67,11 +70,25 @@ def gibbs_steps(rows: int = 100, steps: int = STEPS) -> list[dict[str, Any]]:
     ]
 
 
+def in_turn(asked: Mapping[str, Callable[[], Any]], count: int, block: int = 20) -> dict[str, float]:
+    """Median seconds of each of several short requests, made in turn: some of one kind, a pause, some of the next."""
+    times: dict[str, list[float]] = {name: [] for name in asked}
+    for _ in range(-(-count // block)):
+        for name, ask in asked.items():
+            time.sleep(BETWEEN)
+            for i in range(WARM + block):
+                taken = seconds(ask)
+                if i >= WARM:
+                    times[name].append(taken)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
 @contextmanager
-def server(base: Path, *flags: str) -> Iterator[str]:
-    """A server in a process of its own; yields its address."""
+def server(base: Path, *flags: str, code: Path | None = None) -> Iterator[str]:
+    """A server in a process of its own, perhaps with the code of another checkout; yields its address."""
+    environment = {**os.environ, "PYTHONPATH": str(code)} if code is not None else None
     command = [sys.executable, "-m", "serving.server", "--port=-1", "--model_name=rbm", f"--model_base_path={base}"]
-    with subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True, env=environment, cwd=code) as process:
         try:
             assert process.stderr is not None
             for line in process.stderr:
@@ -104,13 +121,10 @@ def against_in_process(base: Path) -> list[dict[str, Any]]:
             },
             repetitions=15,
         )
-        for _ in range(20):
-            client.free_energy(x[:1])
-        small: dict[str, list[float]] = {"here": [], "grpc": []}
-        for _ in range(300):
-            small["here"].append(seconds(lambda: here("free_energy", visible=x[:1])))
-            small["grpc"].append(seconds(lambda: client.free_energy(x[:1])))
-    added = statistics.median(small["grpc"]) - statistics.median(small["here"])
+        small = in_turn(
+            {"here": lambda: here("free_energy", visible=x[:1]), "grpc": lambda: client.free_energy(x[:1])}, 300
+        )
+    added = small["grpc"] - small["here"]
     return [
         row(
             f"64 rows, {STEPS} Gibbs steps through gRPC: throughput",
@@ -164,6 +178,29 @@ def batching(base: Path, steps: int, length: float = 5.0, rounds: int = 3) -> li
     return [{**row(work, times["on"], "batching off", times["off"], 5), "settings": batching_settings()}]
 
 
+def lone_requests(base: Path) -> list[dict[str, Any]]:
+    """What a request that has no company pays for batching: it waits for nobody."""
+    x = np.zeros([1, VISIBLE], "float32")
+    rows = []
+    flags = ("--enable_batching", f"--batching_parameters_file={BATCHING}")
+    with (
+        server(base) as off,
+        server(base, *flags) as on,
+        serving.SamplerClient(off, "rbm") as without,
+        serving.SamplerClient(on, "rbm") as batched,
+    ):
+        for steps, count in ((1, 300), (10, 300), (100, 100)):
+            asked = {
+                "off": lambda n=steps: without.gibbs(x, n, seed=0),
+                "on": lambda n=steps: batched.gibbs(x, n, seed=0),
+            }
+            times = in_turn(asked, count)
+            added = 1e3 * (times["on"] - times["off"])
+            work = f"one client, one row of {steps} Gibbs steps: added by batching, ms (median)"
+            rows.append(limit_row(work, added, 2, f"batching off: {1e3 * times['off']:.2f} ms"))
+    return rows
+
+
 def batching_settings() -> str:
     """The settings of `BATCHING` in one line."""
     lines = [line.split("#")[0] for line in BATCHING.read_text().splitlines()]
@@ -175,7 +212,7 @@ def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "rbm"
         serving.publish(model(), base, gibbs_steps=STEPS)
-        rows = [*gibbs_steps(), *against_in_process(base)]
+        rows = [*gibbs_steps(), *against_in_process(base), *lone_requests(base)]
         # 1000 steps is what `sample` does unless told otherwise; shorter requests spend more of their time on the way.
         return [*rows, *batching(base, 1000, length=12.0), *batching(base, STEPS)]
 
