@@ -22,12 +22,14 @@ class Limits:
 
     Attributes:
         max_row_steps: rows times Gibbs steps of one request.
+        max_row_steps_in_flight: rows times Gibbs steps of all requests at hand.
         max_bytes_in_flight: bytes of all requests at hand, of their tensors and of their answers.
         default_deadline_seconds: time for a request that says nothing of its own.
         max_deadline_seconds: the longest time that a request gets, whatever it says.
     """
 
-    max_row_steps: int = 10_000_000
+    max_row_steps: int = 1_000_000
+    max_row_steps_in_flight: int = 10_000_000
     max_bytes_in_flight: int = 2**30
     default_deadline_seconds: float = 600.0
     max_deadline_seconds: float = 600.0
@@ -84,6 +86,44 @@ class ByteBudget:
     def give_back(self, size: int) -> None:
         with self._lock:
             self.held -= size
+
+
+class WorkBudget:
+    """A limit on the work that is accepted: it should be done before its deadline.
+
+    A request may always come in if no other is at hand. Small ones, of a thousandth of the limit, do not count: it is
+    their number that is limited.
+
+    Args:
+        limit: rows times steps.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.held = limit, 0
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def hold(self, work: int) -> Iterator[None]:
+        """Counts so much work for as long as the block lasts.
+
+        Raises:
+            ServingError: RESOURCE_EXHAUSTED if that is more than the server accepts now.
+        """
+        if 1000 * work <= self.limit:
+            yield
+            return
+        with self._lock:
+            if self.held and self.held + work > self.limit:
+                raise exhausted(
+                    f"The requests at hand have {self.held} rows times steps, and {work} more would be over the limit "
+                    f"of {self.limit}"
+                )
+            self.held += work
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.held -= work
 
 
 class Reservation:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
-import os
 import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -19,60 +17,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import grpc
 import numpy as np
 
+from serving.batching_parameters import BatchingParameters
 from serving.cancellation import Cancellation, cancelled
 from serving.errors import ServingError, deadline_exceeded, invalid
 from serving.servable import Servable
 
 PASSING_THREADS = 2
 PASSED = 4  # how many times more steps than theirs the work has that they pass by
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchingParameters:
-    """Settings, by their names in a ``--batching_parameters_file``.
-
-    A batch has at most ``max_batch_size`` rows, and so has a request. With ``enable_large_batch_splitting`` a request
-    may have more rows than a batch: it is split, and a batch has at most ``max_execution_batch_size`` rows.
-
-    ``batch_timeout_micros`` is the longest wait for clients who were answered by the batch before, and may ask again
-    immediately. There is no wait where nobody else has asked of late, and none above half of the time that the
-    batch before has taken.
-    """
-
-    max_batch_size: int = 1000
-    batch_timeout_micros: int = 0
-    max_enqueued_batches: int = 10
-    num_batch_threads: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
-    allowed_batch_sizes: tuple[int, ...] = ()
-    enable_large_batch_splitting: bool = False
-    max_execution_batch_size: int = 0  # 0 for max_batch_size
-
-    def __post_init__(self) -> None:
-        for name in ("max_batch_size", "max_enqueued_batches", "num_batch_threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1. Received: {getattr(self, name)}")
-        if self.batch_timeout_micros < 0:
-            raise ValueError(f"batch_timeout_micros must not be negative. Received: {self.batch_timeout_micros}")
-        if not 0 <= self.max_execution_batch_size <= self.max_batch_size:
-            raise ValueError(
-                f"max_execution_batch_size must be from 1 to max_batch_size, {self.max_batch_size}. "
-                f"Received: {self.max_execution_batch_size}"
-            )
-        sizes = self.allowed_batch_sizes
-        if sizes and (list(sizes) != sorted(set(sizes)) or sizes[-1] != self.batch_rows or sizes[0] < 1):
-            raise ValueError(
-                "allowed_batch_sizes must increase and end with the size of the largest batch. "
-                f"Received: {list(sizes)} for batches of up to {self.batch_rows} rows"
-            )
-
-    @property
-    def batch_rows(self) -> int:
-        """The largest number of rows of a batch."""
-        return (self.enable_large_batch_splitting and self.max_execution_batch_size) or self.max_batch_size
-
-    def padded(self, rows: int) -> int:
-        """The number of rows after padding to the next allowed size."""
-        return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
 
 
 class Task:
@@ -85,9 +36,10 @@ class Task:
         fetches: Sequence[str],
         deadline: float | None,
         cancellation: Cancellation,
+        steps: int | None = None,
     ):
         self.servable, self.feeds, self.fetches = servable, feeds, fetches
-        self.deadline, self.cancellation = deadline, cancellation
+        self.deadline, self.cancellation, self.steps = deadline, cancellation, steps
         self.rows = next(iter(feeds.values())).shape[0]
         self.done = False
         self.woken = threading.Event()  # it is done, or nobody waits for it any more
@@ -99,7 +51,9 @@ class Task:
         if self.rows <= rows:
             return [self]
         pieces = [{k: v[i : i + rows] for k, v in self.feeds.items()} for i in range(0, self.rows, rows)]
-        return [Task(self.servable, feeds, self.fetches, self.deadline, self.cancellation) for feeds in pieces]
+        return [
+            Task(self.servable, feeds, self.fetches, self.deadline, self.cancellation, self.steps) for feeds in pieces
+        ]
 
     def finish(self, result: list[np.ndarray] | None = None, error: Exception | None = None) -> None:
         """Ends a queued task with a result or an error, and releases the model. Called once."""
@@ -162,7 +116,7 @@ class Batcher:
         fetches: Sequence[str],
         deadline: float | None,
         cancellation: Cancellation | None = None,
-        steps: int = 0,
+        steps: int | None = None,
     ) -> list[np.ndarray]:
         """As `Servable.run`, but in one batch with other requests whose number of steps is similar."""
         shapes = [array.shape for array in feeds.values()]
@@ -170,15 +124,15 @@ class Batcher:
             raise invalid("Batching session Run() input tensors must have at least one dimension.")
         if len({shape[0] for shape in shapes}) > 1:
             raise invalid("Batching session Run() input tensors must have equal 0th-dimension size.")
-        task = Task(servable, feeds, fetches, deadline, cancellation or Cancellation())
+        task = Task(servable, feeds, fetches, deadline, cancellation or Cancellation(), steps)
         if task.rows > self.parameters.max_batch_size:
             raise invalid(
                 f"Task size {task.rows} is larger than maximum input batch size {self.parameters.max_batch_size}"
             )
         if task.rows == 0:
-            return servable.run(feeds, fetches, deadline, task.cancellation)
+            return servable.run(feeds, fetches, deadline, task.cancellation, steps)
         # Up to a factor of two: no row waits for long until another one in its batch has made its steps.
-        similar = max(0, steps - 1).bit_length()
+        similar = max(0, (steps or 0) - 1).bit_length()
         rows = tuple((n, a.dtype.str, a.shape[1:]) for n, a in sorted(feeds.items()))
         queue, parts = self._enqueue((id(servable), tuple(fetches), rows, similar), 2**similar, task)
         try:
@@ -323,8 +277,10 @@ class Batcher:
             feeds[name] = np.concatenate(parts) if len(parts) > 1 else parts[0]
         deadlines = [task.deadline for task in batch]
         latest = None if None in deadlines else max(deadlines)  # type: ignore[type-var]
+        known = [task.steps for task in batch if task.steps is not None]
+        steps = max(known) if len(known) == len(batch) else None
         with stopped_by_all([task.cancellation for task in batch]) as cancellation:
-            outputs = batch[0].servable.run(feeds, batch[0].fetches, latest, cancellation)
+            outputs = batch[0].servable.run(feeds, batch[0].fetches, latest, cancellation, steps)
         if any(not output.ndim or output.shape[0] != total for output in outputs):
             raise ServingError(
                 grpc.StatusCode.FAILED_PRECONDITION,

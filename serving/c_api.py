@@ -39,6 +39,7 @@ class SavedModelSession:
         functions = library()
         self._session: int | None = None
         self._graph: int | None = None
+        self._found: dict[str, Output] = {}  # by the names of tensors
         options = meta_graph = None
         tags = (ctypes.c_char_p * 1)(b"serve")
         try:
@@ -164,8 +165,11 @@ class SavedModelSession:
             self._graph = None
 
     def _output(self, name: str) -> Output:
-        operation, _, index = name.partition(":")
-        return Output(self._operation(operation), int(index or 0))
+        found = self._found.get(name)
+        if found is None:
+            operation, _, index = name.partition(":")
+            found = self._found[name] = Output(self._operation(operation), int(index or 0))
+        return found
 
     def _operation(self, name: str) -> int:
         found = library().TF_GraphOperationByName(self._graph, name.encode())

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.batching import BatchingParameters
+from serving.batching_parameters import BatchingParameters
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _WRAPPED = {

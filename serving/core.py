@@ -17,7 +17,7 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from serving.admission import Admission, ByteBudget, Limits
+from serving.admission import Admission, ByteBudget, Limits, WorkBudget
 from serving.batching import Batcher
 from serving.cancellation import Cancellation
 from serving.errors import ServingError, deadline_exceeded, exhausted, invalid
@@ -40,6 +40,7 @@ class ServerCore:
     Attributes:
         bytes_in_flight: memory of the requests at hand. Whoever reads a request holds its bytes here, before it is
             parsed and until it is answered; its tensors are added when they are known.
+        work_in_flight: rows times steps of the requests at hand.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ServerCore:
         self.manager, self._admission, self._batcher = manager, admission, batcher
         self.limits = limits or Limits()
         self.bytes_in_flight = ByteBudget(self.limits.max_bytes_in_flight)
+        self.work_in_flight = WorkBudget(self.limits.max_row_steps_in_flight)
         self.inference = Inference(manager, self._run, self.bytes_in_flight)
         self._wanted: set[Cancellation] = set()
         self._stopping = False
@@ -87,7 +89,7 @@ class ServerCore:
             inputs = read_inputs(signature, request, servable.facts, self.limits.max_row_steps)
             aliases = _outputs(signature, request.output_filter)
             fetches = [signature.outputs[alias].name for alias in aliases]
-            with self.bytes_in_flight.hold(inputs.size):
+            with self.bytes_in_flight.hold(inputs.size), self.work_in_flight.hold(inputs.work):
                 arrays = self._run(servable, inputs.arrays, fetches, deadline, cancellation, inputs.steps)
                 response = predict_pb2.PredictResponse(model_spec=model_spec(servable, name))
                 for alias, array in zip(aliases, arrays, strict=True):
@@ -101,7 +103,7 @@ class ServerCore:
         fetches: Sequence[str],
         deadline: float | None,
         cancellation: Cancellation | None = None,
-        steps: int = 0,
+        steps: int | None = None,
     ) -> list[np.ndarray]:
         """Runs a graph as soon as there is room; ``feeds`` is called, and takes its memory, only then."""
         deadline, cancellation = self.limits.deadline(deadline), cancellation or Cancellation()
@@ -115,7 +117,7 @@ class ServerCore:
             if self._batcher is not None:
                 return self._batcher.run(servable, feeds(), fetches, deadline, cancellation, steps)
             with self._admission.slot(deadline, cancellation):
-                return servable.run(feeds(), fetches, deadline, cancellation)
+                return servable.run(feeds(), fetches, deadline, cancellation, steps)
         except MemoryError:
             raise exhausted("The server has not enough memory for this request") from None
         finally:

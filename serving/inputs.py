@@ -19,6 +19,7 @@ from tensorflow_serving.apis import predict_pb2
 from serving.errors import invalid
 from serving.tensors import Declared, declared, to_array
 
+SAMPLE_ROWS = 1000  # that clients may always ask `sample` for, however many steps its chains make: a client's chunk
 SEED, STEPS = "seed", "steps"  # inputs of our exports that run chains, and of those that say for how long
 
 
@@ -29,12 +30,14 @@ class Inputs:
     Attributes:
         protos: the messages, by the names of the graph's tensors.
         size: bytes of the arrays, and of the answer where it can be told.
-        steps: Gibbs steps of the longest row, where they are known: what the time of a request depends on.
+        steps: Gibbs steps of the longest row, what the time of a request depends on; ``None`` where they are not known.
+        work: rows times steps.
     """
 
     protos: Mapping[str, tuple[str, tensor_pb2.TensorProto]]
     size: int
-    steps: int = 0
+    steps: int | None = None
+    work: int = 0
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays by the names of the graph's tensors. This is what takes memory."""
@@ -77,11 +80,17 @@ def read_inputs(
     if not isinstance(max_rows, int):
         return Inputs(protos, size)
     rows = _check_shapes(signature, shapes, max_rows)
-    if STEPS in shapes:
-        steps = _steps(request.inputs[STEPS], rows, max_row_steps)
+    if STEPS in shapes:  # the most of any row: the others wait for it
+        steps = int(np.max(to_array(request.inputs[STEPS], STEPS), initial=0))
     else:
         steps = int(facts.get("gibbs_steps", 0)) if SEED in shapes else 0
-    return Inputs(protos, size + rows * _row_bytes(signature.outputs), steps)
+        max_row_steps = max(max_row_steps, SAMPLE_ROWS * steps)
+    if rows * steps > max_row_steps:
+        raise invalid(
+            f"rows times steps may be at most {max_row_steps} in a request, the limit of this server "
+            f"(--max_row_steps). Received: {rows} rows of up to {steps} steps"
+        )
+    return Inputs(protos, size + rows * _row_bytes(signature.outputs), steps, rows * max(0, steps))
 
 
 def _check_names(signature: meta_graph_pb2.SignatureDef, sent: set[str]) -> None:
@@ -114,17 +123,6 @@ def _check_shapes(signature: meta_graph_pb2.SignatureDef, shapes: Mapping[str, D
             message = "have as many rows as" if fixed[alias] else "have one entry for each row of"
             raise invalid(f"{alias} must {message} {first}. Received: {shape[0]} and {rows}")
     return rows
-
-
-def _steps(proto: tensor_pb2.TensorProto, rows: int, max_row_steps: int) -> int:
-    """The most steps of any row: the others wait for it."""
-    steps = int(np.max(to_array(proto, STEPS), initial=0))
-    if rows * steps > max_row_steps:
-        raise invalid(
-            f"rows times steps may be at most {max_row_steps} in a request, the limit of this server "
-            f"(--max_row_steps). Received: {rows} rows of up to {steps} steps"
-        )
-    return steps
 
 
 def _row_bytes(outputs: Mapping[str, meta_graph_pb2.TensorInfo]) -> int:

@@ -45,6 +45,7 @@ class Options:
     max_running: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     max_waiting: int = 64
     max_row_steps: int = Limits.max_row_steps
+    max_row_steps_in_flight: int = Limits.max_row_steps_in_flight
     max_bytes_in_flight: int = Limits.max_bytes_in_flight
     default_deadline_seconds: float = Limits.default_deadline_seconds
     max_deadline_seconds: float = Limits.max_deadline_seconds
@@ -81,6 +82,8 @@ HELP = {
     "reload_config_anywhere": "HandleReloadConfigRequest may load any folder, as with TF-Serving. For trusted "
     "clients only.",
     "max_row_steps": "Rows times Gibbs steps of one request.",
+    "max_row_steps_in_flight": "Rows times Gibbs steps of all requests at hand; more are refused with "
+    "RESOURCE_EXHAUSTED.",
     "max_bytes_in_flight": "Bytes of all requests at hand, their tensors and answers; more are refused with "
     "RESOURCE_EXHAUSTED.",
     "default_deadline_seconds": "Time for a request that sets no deadline.",
@@ -94,6 +97,7 @@ OWN = (
     "max_running",
     "max_waiting",
     "max_row_steps",
+    "max_row_steps_in_flight",
     "max_bytes_in_flight",
     "default_deadline_seconds",
     "max_deadline_seconds",

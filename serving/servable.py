@@ -57,18 +57,20 @@ class Servable:
         fetches: Sequence[str],
         deadline: float | None = None,
         cancellation: Cancellation | None = None,
+        steps: int | None = None,
     ) -> list[np.ndarray]:
         """Runs the graph: arrays by names of tensors.
 
         Args:
             deadline: time by `time.monotonic` at which the run stops.
             cancellation: stops the run if it is cancelled.
+            steps: what its time depends on, besides its rows; ``None`` if that is not known.
 
         Raises:
             ServingError: with TensorFlow's code and text.
         """
         try:
-            return self._session.run(feeds, fetches, deadline, cancellation)
+            return self._session.run(feeds, fetches, deadline, cancellation, steps)
         except SessionError as error:
             raise ServingError(status_of(error.code), error.message) from None
 

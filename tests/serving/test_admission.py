@@ -13,9 +13,11 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.admission import Admission, ByteBudget
+from serving.admission import Admission, ByteBudget, WorkBudget
+from serving.client import MAX_CHUNK
 from serving.core import ServerCore
 from serving.errors import ServingError
+from serving.inputs import SAMPLE_ROWS
 from serving.manager import ModelManager
 from serving.message_sizes import WEIGHT
 from serving.reception import Reception
@@ -128,7 +130,11 @@ def test_answers_count_until_clients_have_read_them(method, weight):
 
     handler = grpc.unary_unary_rpc_method_handler(work, model_pb2.ModelSpec.FromString, lambda m: m.SerializeToString())
     details = SimpleNamespace(method=f"/tensorflow.serving.PredictionService/{method}")
-    run = reception.intercept_service(lambda _: handler, details).unary_unary
+    behaviour = reception.intercept_service(lambda _: handler, details).stream_unary
+
+    def run(content, call):
+        return behaviour(iter([content]), call)
+
     for ended in (False, True):
         call = Call(ended)
         assert run(request.SerializeToString(), call) == answer
@@ -169,6 +175,47 @@ def test_byte_budget():
     with budget.hold(10):
         assert budget.held == 10
     assert budget.held == 0
+
+
+def test_work_budget():
+    budget = WorkBudget(10_000)
+    with budget.hold(20_000), budget.hold(10):  # one alone may be as large as it likes; small ones do not count
+        assert budget.held == 20_000
+        with pytest.raises(ServingError, match="have 20000 rows times steps, and 11 more"), budget.hold(11):
+            pass
+    with budget.hold(6000), budget.hold(4000), pytest.raises(ServingError, match="RESOURCE"), budget.hold(11):
+        pass
+    assert budget.held == 0
+
+
+def test_work_in_flight(base):
+    """What would not be done in time is refused at once, and accepted again when there is room."""
+    work = {"visible": np.zeros([1, N_V], "float32"), "seed": np.zeros(1, "int64")}
+    with running(base, rest_api_port=0, max_row_steps_in_flight=1_100_000, max_running=4) as connection:
+        held = connection.server.core.work_in_flight
+        long = connection.request("gibbs", **work, steps=np.full(1, 1_000_000, "int32"))
+        call = connection.prediction.Predict.future(long, timeout=300)
+        eventually(lambda: held.held == 1_000_000)
+        more = connection.request("gibbs", **work, steps=np.full(1, 100_001, "int32"))
+        code, details = refusal(connection, more)
+        assert code == "RESOURCE_EXHAUSTED"
+        assert "1000000 rows times steps, and 100001 more" in details
+        connection.predict("gibbs", **work, steps=np.full(1, 1000, "int32"))
+        call.cancel()
+        eventually(lambda: held.held == 0, 20)
+
+
+def test_rows_of_samples_times_steps(base):
+    """`sample` makes the steps that the publisher has chosen, 20 here; a client's chunk of rows is always allowed."""
+    with running(base, rest_api_port=0, max_row_steps=30_000) as connection:
+        connection.predict("sample", seed=np.arange(1500))
+        code, details = refusal(connection, connection.request("sample", seed=np.arange(1501)))
+        assert code == "INVALID_ARGUMENT"
+        assert "Received: 1501 rows of up to 20 steps" in details
+    assert SAMPLE_ROWS >= MAX_CHUNK
+    with running(base, rest_api_port=0, max_row_steps=10) as connection:
+        connection.predict("sample", seed=np.arange(SAMPLE_ROWS))
+        assert refusal(connection, connection.request("sample", seed=np.arange(SAMPLE_ROWS + 1)))[0] == code
 
 
 def test_without_memory_for_a_tensor_there_is_an_error():

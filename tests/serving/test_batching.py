@@ -7,7 +7,8 @@ import grpc
 import numpy as np
 import pytest
 
-from serving.batching import Batcher, BatchingParameters
+from serving.batching import Batcher
+from serving.batching_parameters import BatchingParameters
 from serving.cancellation import Cancellation
 from serving.errors import ServingError, invalid
 

@@ -147,7 +147,7 @@ def test_output_filter(connection):
 
 
 def test_deadline_stops_the_computation(connection):
-    long = {**GIBBS, "steps": np.full(2, 1_000_000, "int32")}
+    long = {**GIBBS, "steps": np.full(2, 500_000, "int32")}
     refused(lambda: connection.predict("gibbs", timeout=0.3, **long), "DEADLINE_EXCEEDED", "")
     # Were it still running, these would have to wait for it: both places to run are free again.
     for _ in range(4):
@@ -156,7 +156,7 @@ def test_deadline_stops_the_computation(connection):
 
 def test_full_queues(library, tmp_path):
     """RESOURCE_EXHAUSTED where nothing may wait; UNAVAILABLE from a full batching queue."""
-    long = {**GIBBS, "steps": np.full(2, 1_000_000, "int32")}
+    long = {**GIBBS, "steps": np.full(2, 500_000, "int32")}
     put(library[0], tmp_path / "rbm", 1)
     parameters = tmp_path / "batching.config"
     parameters.write_text(
@@ -310,7 +310,7 @@ def test_rest_length(connection, length):
 
 def test_rest_deadline(base):
     with running(base, rest_api_timeout_in_ms=300) as connection:
-        body = {"signature_name": "gibbs", "inputs": {**GOOD["inputs"], "steps": [1_000_000, 1_000_000]}}
+        body = {"signature_name": "gibbs", "inputs": {**GOOD["inputs"], "steps": [500_000, 500_000]}}
         status, answer = connection.http("POST", PREDICT, body)
         assert status == 504
         assert answer["error"]

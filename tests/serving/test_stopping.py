@@ -7,6 +7,7 @@ import pytest
 
 from serving import stopping
 from serving.c_library import SessionError
+from serving.quick_runs import QUICK, SLOW, QuickRuns
 from serving.stopping import PREFIX, SLOTS, StoppableSession
 from tests.serving.conftest import N_V
 
@@ -51,3 +52,36 @@ def test_a_place_is_free_again_whatever_fails(gibbs, monkeypatch):
             session.run(feeds, names)
         monkeypatch.setattr(session._session, "run", run)
     assert len(session.run(feeds, names, None)) == len(names)
+
+
+def test_quick_runs_are_left_to_end(gibbs, monkeypatch):
+    """The same numbers, without a place; and long ones can be stopped as before."""
+    session, feeds, names = gibbs
+    truth = session.run(feeds, names)
+    session._quick.record(tuple(names), N_V, 2, 0.001)
+    targets = []
+    run = session._session.run
+    monkeypatch.setattr(
+        session._session, "run", lambda f, n, t=None, x=(), **kw: targets.append(x) or run(f, n, t, x, **kw)
+    )
+    for expected, array in zip(truth, session.run(feeds, names, steps=2), strict=True):
+        np.testing.assert_array_equal(array, expected)
+    assert targets == [()]
+    session.run(feeds, names, steps=4)
+    session.run(feeds, names)
+    assert all(targets[1:])
+
+
+def test_which_runs_are_quick():
+    runs = QuickRuns()
+    assert not runs.expected("a", 1, 0)
+    runs.record("a", 5, 100, QUICK)
+    runs.record("a", 3, 70, QUICK)
+    assert runs.expected("a", 5, 127)
+    for kind, rows, steps in (("b", 5, 100), ("a", 6, 100), ("a", 5, 128), ("a", 5, 50)):
+        assert not runs.expected(kind, rows, steps)
+    runs.record("a", 4, 100, SLOW)
+    assert runs.expected("a", 5, 100)
+    runs.record("a", 4, 100, SLOW + 0.01)
+    assert runs.expected("a", 3, 100)
+    assert not runs.expected("a", 4, 100)
