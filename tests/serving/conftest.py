@@ -138,5 +138,6 @@ def connection(library, tmp_path_factory):
         model_config_file=str(config),
         monitoring_config_file=str(monitoring),
         enable_grpc_healthcheck_service=True,
+        max_row_steps=10_000_000,  # so that the graph's own limit is reached
     ) as connection:
         yield connection

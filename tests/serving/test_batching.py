@@ -17,7 +17,7 @@ class Echo:
     """A model that answers each row with its own number, and remembers its batches: their sizes, its users then."""
 
     def __init__(self):
-        self.sizes, self.go = [], threading.Event()
+        self.sizes, self.steps, self.go = [], [], threading.Event()
         self.started = threading.Semaphore(0)
         self.users, self.users_then, self.lock = 0, [], threading.Lock()
 
@@ -29,12 +29,13 @@ class Echo:
         with self.lock:
             self.users -= 1
 
-    def run(self, feeds, fetches, deadline=None, cancellation=None):
+    def run(self, feeds, fetches, deadline=None, cancellation=None, steps=None):
         (x,) = feeds.values()
         self.users_then.append(self.users)
         self.started.release()
         assert self.go.wait(30)
         self.sizes.append(len(x))
+        self.steps.append(steps)
         if (x < 0).any():
             raise invalid("a negative number")
         return [2 * x, x[:, 0]]
@@ -187,7 +188,7 @@ def test_full_queues_and_deadlines():
 def test_cancelled_requests_are_dropped_and_their_batch_is_stopped_when_all_have_gone():
     model, results, stopped = Echo(), [], threading.Semaphore(0)
 
-    def until_cancelled(feeds, fetches, deadline=None, cancellation=None):
+    def until_cancelled(feeds, fetches, deadline=None, cancellation=None, steps=None):
         end = threading.Event()
         model.started.release()
         with cancellation.calling(end.set):
@@ -236,6 +237,24 @@ def test_short_work_passes_long_work_by():
         thread.join()
     assert sorted(model.sizes) == [1, 1, 2]
     batcher.stop()
+
+
+def test_the_steps_of_a_batch_are_the_most_of_any_request():
+    """If those of all are known: then its time is known from others like it."""
+    model, results = Echo(), []
+    batcher = Batcher(BatchingParameters(num_batch_threads=1))
+    for before, steps in ((16, (5, 8, 7)), (1, (0, None))):
+        threads = [ask(batcher, model, [0.0], results, steps=before)]
+        assert model.started.acquire(timeout=30)
+        for value in steps:
+            threads.append(ask(batcher, model, [1.0, 2.0], results, steps=value))
+            waiting(batcher, 2 * (len(threads) - 1))
+        model.go.set()
+        for thread in threads:
+            thread.join()
+        model.go.clear()
+    batcher.stop()
+    assert sorted(model.steps, key=str) == [1, 16, 8, None]
 
 
 def test_short_work_that_was_seen_before_the_long_work_ran_passes_it_by(monkeypatch):
