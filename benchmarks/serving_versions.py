@@ -5,6 +5,7 @@ python -m benchmarks.serving_versions ../before
 
 from __future__ import annotations
 
+import functools
 import statistics
 import sys
 import tempfile
@@ -36,8 +37,8 @@ def alone(here: str, other: str, what: str, requests: int = 400) -> list[dict[st
             ("one row, 100 Gibbs steps", lambda client: client.gibbs(x[:1], 100, seed=0), requests // 4),
             ("64 rows, 100 Gibbs steps", lambda client: client.gibbs(x, 100, seed=0), requests // 20),
         ):
-            block = min(20, count // 10)
-            times = in_turn({"ours": lambda a=ask: a(ours), "theirs": lambda a=ask: a(theirs)}, count, block)
+            asked = {"ours": functools.partial(ask, ours), "theirs": functools.partial(ask, theirs)}
+            times = in_turn(asked, count, min(20, count // 10))
             rows.append(row(f"{name}, {what}", times["ours"], "before", times["theirs"], AT_MOST, at_most=True))
             print(table(rows[-1:]).splitlines()[-1], flush=True)
     return rows
@@ -64,10 +65,10 @@ def run(other: Path) -> list[dict[str, Any]]:
         serving.publish(model(), base, gibbs_steps=100)
         for flags, what in (((), "batching off"), (BATCHED, "batching on")):
             with ExitStack() as stack:
-                addresses = [stack.enter_context(server(base, *flags, code=code)) for code in (HERE, other)]
-                rows += alone(*addresses, what)
+                ours, theirs = (stack.enter_context(server(base, *flags, code=code)) for code in (HERE, other))
+                rows += alone(ours, theirs, what)
                 for steps in (1, 100):
-                    rows += many(*addresses, what, steps)
+                    rows += many(ours, theirs, what, steps)
     return rows
 
 

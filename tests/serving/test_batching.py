@@ -253,6 +253,7 @@ def test_the_steps_of_a_batch_are_the_most_of_any_request():
         for thread in threads:
             thread.join()
         model.go.clear()
+        assert model.started.acquire(timeout=30)
     batcher.stop()
     assert sorted(model.steps, key=str) == [1, 16, 8, None]
 
