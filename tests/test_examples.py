@@ -24,10 +24,15 @@ SHORT = {
     "gaussian_units": (["--epochs=5"], r"Exact mean log-density of the data: -\d"),
     "publish_serve_sample": (["--epochs=1"], r"Version 2: \d+% of 500 samples"),
     "own_negative_phase": (["--epochs=1"], r"data_and_noise: KL \d"),
+    "conditional_rbm": (
+        ["--images=1000", "--epochs=1", "--digits=2"],
+        r"conditional RBM: log P\(lower half \| upper half\) -\d",
+    ),
+    "sequences": (["--updates=100"], r"2 frames before: \d+\.\d% of the steps.*\nPicture: sequences\.png"),
     "two_digits": (["--updates=60"], r"ptt: test log-likelihood -\d+\.\d nats, \d+\.\d % zeros"),
     "two_workers": (["--updates=20"], r"Worker 1 of 2: KL \d"),
 }
-NEED_IMAGES = {"inpainting", "classification_rbm", "two_digits", "dbn_mnist"}
+NEED_IMAGES = {"inpainting", "conditional_rbm", "classification_rbm", "two_digits", "dbn_mnist"}
 # Tested elsewhere.
 ELSEWHERE = {"dbn_mnist"}
 

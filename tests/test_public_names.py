@@ -14,6 +14,7 @@ MODULES = (
     "tf_wcd.mcmc",
     "tf_wcd.negative_phases",
     "tf_wcd.plots",
+    "tf_wcd.sequences",
     "tf_wcd.units",
     "tf_wcd.negative_phases.weights",
     "serving",

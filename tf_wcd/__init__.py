@@ -11,7 +11,7 @@ if keras.config.backend() != "tensorflow":
         "Set the environment variable KERAS_BACKEND=tensorflow before anything imports Keras."
     )
 
-from tf_wcd import callbacks, datasets, evaluation, negative_phases, regularizers, units
+from tf_wcd import callbacks, datasets, evaluation, negative_phases, regularizers, sequences, units
 from tf_wcd.dbn import DBN
 from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.layer import RBMLayer
@@ -34,6 +34,7 @@ __all__ = [
     "negative_phases",
     "plots",
     "regularizers",
+    "sequences",
     "sklearn",
     "units",
 ]

@@ -67,6 +67,11 @@ class RBMEnsemble(ContrastiveModel):
             raise ValueError(
                 "The kernels of an ensemble are normal: use `initial_stddev`. Received: kernel_initializer"
             )
+        if kwargs.get("conditions"):
+            raise ValueError(
+                "An ensemble has no conditions: train an `RBMLayer` for each member. "
+                f"Received: conditions={kwargs['conditions']!r}"
+            )
         lengths = {len(value) for value in (learning_rates, initial_stddev) if isinstance(value, Sequence | np.ndarray)}
         count = max(lengths, default=1) if count is None else count
         if not is_integer(count) or count < 1 or lengths - {count}:

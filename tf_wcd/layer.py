@@ -17,14 +17,14 @@ from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling.annealing import check_temperatures
 from tf_wcd.sampling.samplers import by_exchange, by_gibbs
 from tf_wcd.sampling.starts import start_of_chains
-from tf_wcd.training.contrastive import ContrastiveModel
+from tf_wcd.training.conditional_model import ConditionalModel
 from tf_wcd.training.inputs.labels import one_hot_for_all
 
 SAMPLERS: dict[str, Callable[..., tf.Tensor]] = {"gibbs": by_gibbs, "pt": by_exchange}
 
 
 @keras.saving.register_keras_serializable(package="tf_wcd")
-class RBMLayer(ContrastiveModel):
+class RBMLayer(ConditionalModel):
     """A Restricted Boltzmann Machine.
 
     As a model it trains itself on unlabelled data with `fit`. As a layer it maps visible units to the expected hidden
@@ -81,6 +81,13 @@ class RBMLayer(ContrastiveModel):
             the chain has not forgotten it. Labels may be unknown, too. Nothing is said of *why* an entry is unknown:
             that must not depend on its value. ``None`` refuses NaN.
         missing_steps: Gibbs steps of these chains at each update.
+        conditions: number of columns of a condition that comes with each row of the data, and moves its biases (Taylor
+            and Hinton 2009): the visible bias is b + c A, the hidden one c' + c B, for a condition c and the kernels A,
+            ``visible_condition_kernel``, and B, ``hidden_condition_kernel``, which start at zero. It learns
+            P(x | condition): pass ``fit([x, condition])``, and ``[x, condition]`` to the layer itself, `predict` and
+            functions of states; `sample` takes a ``condition``, and `given` is the RBM under one. With
+            ``negative_phase="cd"`` or ``"exact"``: other points would mix conditions.
+        condition_regularizer: penalty on both kernels of the condition.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
@@ -111,16 +118,20 @@ class RBMLayer(ContrastiveModel):
         """E[h | x]; labels are summed over."""
         if self.classes:
             mean = self.hidden_mean_of_data(inputs)
+        elif self.conditions:
+            mean = self.hidden_mean_given(inputs)
         else:
             field = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + self.hidden_bias
             mean = self.machine().hidden.mean(field)
         # Back-propagation asks for gradients of all variables: those of the visible side are zero here, not missing.
-        others = (self.visible_bias, *self.visible_parameters.values())
+        others = [self.visible_bias, *self.visible_parameters.values()]
+        others += [self.visible_condition_kernel] if self.conditions else []
         return mean + tf.cast(sum(0.0 * tf.reduce_sum(tf.convert_to_tensor(v)) for v in others), mean.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[batch, units]``."""
-        return (*input_shape[:-1], self.units)
+        pair = self.conditions and isinstance(input_shape[0], list | tuple)
+        return (*(input_shape[0] if pair else input_shape)[:-1], self.units)
 
     def sample(
         self,
@@ -132,6 +143,7 @@ class RBMLayer(ContrastiveModel):
         method: str = "gibbs",
         temperatures: Any = 10,
         labels: Any = None,
+        condition: Any = None,
     ) -> tf.Tensor:
         """Visible states from chains of Gibbs sampling.
 
@@ -153,6 +165,8 @@ class RBMLayer(ContrastiveModel):
             temperatures: of ``"pt"``: their number, or the inverse temperatures, increasing from 0 to 1.
             labels: class of each sample, of a layer with ``classes``: one number for all, ``[num_samples]`` numbers, or
                 one-hot rows. They are held fixed. Without them labels are drawn with all other units.
+            condition: condition of each sample, of a layer with ``conditions``: ``[conditions]`` numbers for all, or
+                one row for each. Such layers sample by ``"gibbs"`` alone; `given` makes one that has all methods.
 
         Returns:
             ``[num_samples, visible units]``, without the columns of the labels.
@@ -161,6 +175,8 @@ class RBMLayer(ContrastiveModel):
             self.require_classes(f"labels of type {type(labels).__name__}")
             rows = check_integer("num_samples", num_samples)
             labels = one_hot_for_all(labels, self.classes, rows, self.variable_dtype)
+        if condition is not None or self.conditions:
+            return self.sample_given(condition, num_samples, gibbs_steps, initial, clamp, seed, method)
         if method == "ptt":
             if labels is not None:
                 raise ValueError("The method 'ptt' has chains of its own: it takes no `labels`.")

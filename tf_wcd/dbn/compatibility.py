@@ -16,6 +16,11 @@ def check_layers(layers: Any) -> list[RBMLayer]:
     for number, layer in enumerate(layers):
         if not isinstance(layer, RBMLayer):
             raise ValueError(f"Every layer of a DBN must be an RBMLayer. Received: {layer!r} as layer {number}")
+        if layer.conditions:
+            raise ValueError(
+                "Layers of a DBN have no conditions: nothing says what those of a hidden layer would be. "
+                f"Received: conditions={layer.conditions} in layer {number}, {layer.name!r}"
+            )
     if len({id(layer) for layer in layers}) < len(layers):
         raise ValueError(
             f"A layer can be in a DBN only once. Received: layers named {[layer.name for layer in layers]}"

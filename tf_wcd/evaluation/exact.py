@@ -101,12 +101,17 @@ def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndar
     Args:
         rbm: a built `RBMLayer` with at most 25 units on its smaller side.
         x: states ``[n, visible units]``. Of a layer with ``missing="nan"``, NaN stands for unknown entries: the result
-            is log P(known entries), where one side has at most 2^10 states.
+            is log P(known entries), where one side has at most 2^10 states. Of a layer with ``conditions``,
+            ``[x, condition]``: the result is log P(x | condition).
         memory_limit: as for `log_partition`; besides it there is one copy of ``x`` in float64.
 
     Returns:
         float64 ``[n]``, or ``[count, n]`` for an ensemble.
     """
+    if getattr(rbm, "conditions", 0) and isinstance(x, list | tuple):
+        from tf_wcd.evaluation.conditional import conditional_log_prob  # which is made of `log_partition_of`
+
+        return conditional_log_prob(rbm, x, memory_limit)
     machine = rbm.machine().cast("float64")
     missing = bool(rbm.missing)
     x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True, missing=missing)

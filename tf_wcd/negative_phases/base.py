@@ -85,11 +85,13 @@ class Part:
     Attributes:
         row_by_row: whether point m is a reconstruction of example m, with its weight. Then examples may differ in more
             than their states: in the hidden units that they have, say.
+        answers_each_row: whether the points of machines that differ row by row come with weights for each row.
         members_apart: whether the members of an ensemble may be computed in parts: each array of random numbers has the
             members as its first axis.
     """
 
     row_by_row: bool = False
+    answers_each_row: bool = False
     members_apart: bool = False
 
     def metrics(self, state: State) -> dict[str, tf.Tensor]:

@@ -67,6 +67,13 @@ class NegativePhase:
         return self.source.row_by_row and self.weights.row_by_row and not own
 
     @property
+    def answers_each_row(self) -> bool:
+        """Whether each example may have a model of its own, as under conditions: its points then answer it alone."""
+        own = type(self).points is not NegativePhase.points
+        plain = type(self.weights) is ModelWeights and not self.weights.minimum_ess
+        return self.row_by_row or (self.source.answers_each_row and plain and not own)
+
+    @property
     def members_apart(self) -> bool:
         """Whether members of an ensemble may be computed in parts; what a subclass does is not known."""
         own = type(self).points is not NegativePhase.points

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import regularizers, replicas
+from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import State
 from tf_wcd.negative_phases.collapse import collapse_warning
 from tf_wcd.negative_phases.composition import start
@@ -42,17 +43,16 @@ class ContrastiveModel(ImputingModel):
         return [metric for metric in super().metrics if self.has_negative_phase or metric.name != "ess"]
 
     def validate(self) -> None:
-        check_normaliser(self.machine())
+        check_normaliser(self.plain_machine())
         several = self.distribute_strategy.num_replicas_in_sync > 1
         if several and any(isinstance(v.regularizer, Proximal) for v in self.trained_variables):
             raise ValueError("Proximal regularizers work on one replica. Received: a strategy of several")
-        self.negative_phase.validate(self.machine())
+        self.negative_phase.validate(self.plain_machine())
 
     def update(
         self, rows: tf.Tensor, sample_weight: tf.Tensor | None, state: State, key: tf.Tensor, training: bool = False
     ) -> Phases:
-        machine = self.machine()
-        visible = tf.cast(rows, machine.kernel.dtype)
+        machine, visible = self.machine_of_rows(tf.cast(rows, self.variable_dtype))
         if training and self.hidden_dropout:
             machine = with_dropout(machine, visible, self.hidden_dropout, key)
         if self.missing:
@@ -62,6 +62,10 @@ class ContrastiveModel(ImputingModel):
         if not self.has_negative_phase:
             return phases_without_points(machine, visible, sample_weight, state)
         return phases_of(machine, self.negative_phase, visible, sample_weight, state, key)
+
+    def machine_of_rows(self, rows: tf.Tensor) -> tuple[Machine, tf.Tensor]:
+        """The RBM that rows of training data are learned by, and what the visible units have of the rows."""
+        return self.plain_machine(), rows
 
     def measures(self, update: Phases) -> dict[str, Any]:
         measures: dict[str, Any] = measures_of(update)
@@ -77,8 +81,8 @@ class ContrastiveModel(ImputingModel):
 
     def doubts(self, batch_size: int) -> list[str]:
         source, shapes = self.negative_phase.source, self.phase_variables.shapes()
-        present = source.num_points(self.machine(), batch_size, shapes)
-        wished = source.num_points(self.machine(), batch_size, {})
+        present = source.num_points(self.plain_machine(), batch_size, shapes)
+        wished = source.num_points(self.plain_machine(), batch_size, {})
         if not shapes or present is None or wished is None or 2 * present > wished:
             return []
         return [
@@ -89,7 +93,7 @@ class ContrastiveModel(ImputingModel):
 
     def collapse_warning(self, ess: float, batch_size: int) -> str | None:
         phase, shapes = self.negative_phase, self.phase_variables.shapes()
-        return collapse_warning(phase, ess, phase.source.num_points(self.machine(), batch_size, shapes))
+        return collapse_warning(phase, ess, phase.source.num_points(self.plain_machine(), batch_size, shapes))
 
     def gradient(self, update: Phases) -> Gradient:
         """The gradient of the objective, to be followed downhill."""
@@ -106,7 +110,7 @@ class ContrastiveModel(ImputingModel):
         gradient = self.gradient(update)
         if self.activity_target is not None:
             # Of all units, whether dropped or not.
-            whole = update._replace(machine=self.machine())
+            whole = update._replace(machine=self.machine_of_update(update))
             activity = running_activity(whole, tf.convert_to_tensor(self.hidden_activity))
             gradient = towards_target(gradient, update, activity, self.activity_target, self.activity_cost)
             self.hidden_activity.assign(activity)
@@ -126,11 +130,15 @@ class ContrastiveModel(ImputingModel):
         self.follow_data(gradient)
         self.assign_phase_state(update.state)
 
+    def machine_of_update(self, update: Phases) -> Machine:
+        """The RBM of an update with all of its units."""
+        return self.plain_machine()
+
     def correct(self, update: Phases) -> None:
         """Lets the negative phase put other parameters in the place of those that the optimizer has set."""
         if replicas.count() > 1 or not self.has_negative_phase:
             return  # several replicas would each assign to variables that all share
-        machine = self.negative_phase.source.corrected(update.machine, self.machine(), update.state)
+        machine = self.negative_phase.source.corrected(update.machine, self.plain_machine(), update.state)
         if machine is not None:
             for variable, value in (
                 (self.kernel, machine.kernel),
@@ -148,9 +156,9 @@ class ContrastiveModel(ImputingModel):
     def gradient_pairs(self, gradient: Gradient) -> list[tuple[tf.Tensor, keras.Variable]]:
         """Each part of the gradient, that of its regularizer included, with its variable."""
         return [
-            (_regularised(gradient.kernel, self.kernel), self.kernel),
-            (_regularised(gradient.visible_bias, self.visible_bias), self.visible_bias),
-            (_regularised(gradient.hidden_bias, self.hidden_bias), self.hidden_bias),
+            (regularised(gradient.kernel, self.kernel), self.kernel),
+            (regularised(gradient.visible_bias, self.visible_bias), self.visible_bias),
+            (regularised(gradient.hidden_bias, self.hidden_bias), self.hidden_bias),
             *((gradient.visible_unit[name], variable) for name, variable in self.visible_parameters.items()),
             *((gradient.hidden_unit[name], variable) for name, variable in self.hidden_parameters.items()),
         ]
@@ -173,7 +181,7 @@ class ContrastiveModel(ImputingModel):
     def flops_of_update(self, batch_size: int) -> float:
         source = self.negative_phase.source
         steps = getattr(source, "gibbs_steps", 1) * getattr(source, "copies", 1)
-        points = source.num_points(self.machine(), batch_size, self.phase_variables.shapes()) or batch_size
+        points = source.num_points(self.plain_machine(), batch_size, self.phase_variables.shapes()) or batch_size
         size = self.num_visible * self.units * int(np.prod(self.members, dtype=int))
         return 2.0 * size * (batch_size + 2 * (1 + steps) * points)
 
@@ -226,7 +234,7 @@ class ContrastiveModel(ImputingModel):
         # By default each replica has as many chains as examples; the last one may have fewer of these.
         replicas_in_sync = self.distribute_strategy.num_replicas_in_sync
         rows = -(-batch_size // replicas_in_sync) * replicas_in_sync
-        return start(self.negative_phase, self.machine(), key, rows)
+        return start(self.negative_phase, self.plain_machine(), key, rows)
 
     # Saving
 
@@ -244,7 +252,7 @@ class ContrastiveModel(ImputingModel):
             self.phase_variables.build({name: tuple(shape) for name, shape in config["phase_shapes"].items()})
 
 
-def _regularised(gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+def regularised(gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
     """The gradient with that of the variable's regularizer; each replica has its share of it."""
     own = regularizers.gradient(variable.regularizer, tf.convert_to_tensor(variable))
     return gradient if own is None else gradient + tf.cast(own, gradient.dtype) / replicas.count()

@@ -30,6 +30,20 @@ class Offsets(NamedTuple):
     hidden_variance: tf.Tensor | None = None
 
 
+class ConditionGradient(NamedTuple):
+    """The part of the gradient that belongs to the conditions of a conditional RBM.
+
+    Attributes:
+        visible: ``[conditions, n_v]``.
+        hidden: ``[conditions, n_h]``.
+        data_mean: ``[conditions]``, the mean of the conditions, which their offset follows; ``None`` without offsets.
+    """
+
+    visible: tf.Tensor
+    hidden: tf.Tensor
+    data_mean: tf.Tensor | None
+
+
 class Gradient(NamedTuple):
     """Gradient of the negative log-likelihood, to be followed downhill.
 
@@ -41,9 +55,10 @@ class Gradient(NamedTuple):
         hidden_unit: gradients of the hidden unit type's parameters, by name.
         data_means: means of the visible and hidden units in the positive phase, which the offsets follow, and their
             variances, where there are some; ``None`` where there are no offsets.
+        conditions: gradients of the conditions' kernels; ``None`` without conditions.
 
     Under `tf.distribute` it is the part that this replica's rows contribute, which the optimizer sums over the
-    replicas; ``data_means`` are those of all rows.
+    replicas; the means of data are those of all rows.
     """
 
     kernel: tf.Tensor
@@ -52,6 +67,7 @@ class Gradient(NamedTuple):
     visible_unit: dict[str, tf.Tensor]
     hidden_unit: dict[str, tf.Tensor]
     data_means: Offsets | None
+    conditions: ConditionGradient | None = None
 
 
 def phase_difference(

@@ -119,7 +119,7 @@ class LabelledModel(MachineModel):
         """
         x = self.checked_visible(x, missing=bool(self.missing))
         means = data_checks.known_means(x, self.visible_unit)[None].astype(self.variable_dtype)
-        bias = self.machine().visible.bias_of_means(means)[..., 0, :]
+        bias = self.plain_machine().visible.bias_of_means(means)[..., 0, :]
         self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
 
     def checked_data(self, x: Any, missing: bool = False) -> np.ndarray:

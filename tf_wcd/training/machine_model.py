@@ -16,18 +16,21 @@ from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.normaliser import check_sides, flaw
 from tf_wcd.tables import array_of, is_table
+from tf_wcd.training.conditions import check_conditions
 from tf_wcd.training.dropout import check_dropout
 from tf_wcd.training.missing import check_missing
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.objectives import check_objective
 from tf_wcd.training.phase_variables import PhaseVariables
+from tf_wcd.training.sparsity import check_activity
 from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
 from tf_wcd.units.labelled import with_labels
 
-REGULARIZERS = ("kernel_regularizer", "visible_bias_regularizer", "hidden_bias_regularizer")
+REGULARIZERS = ("kernel_regularizer", "visible_bias_regularizer", "hidden_bias_regularizer", "condition_regularizer")
 SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
+NAMES = ("feature_names_in", "condition_names_in")
 
 
 class MachineModel(TrainingModel):
@@ -35,6 +38,7 @@ class MachineModel(TrainingModel):
 
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
     feature_names_in_: np.ndarray | None = None  # of the visible columns, where the model was trained on a frame
+    condition_names_in_: np.ndarray | None = None  # of the conditions' columns, where these were a frame
 
     def __init__(
         self,
@@ -61,6 +65,8 @@ class MachineModel(TrainingModel):
         hidden_dropout: float = 0.0,
         missing: str | None = None,
         missing_steps: int = 10,
+        conditions: int | None = None,
+        condition_regularizer: Any = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -80,11 +86,11 @@ class MachineModel(TrainingModel):
             hidden_dropout, self.hidden_unit, self.units, self.negative_phase, self.objective
         )
         self.missing, self.missing_steps = check_missing(missing, missing_steps, self.objective, self.hidden_dropout)
+        self.conditions = check_conditions(conditions, self.classes, self.missing, self.negative_phase)
         self.standardized = bool(standardized)
         self.centered = bool(centered) or self.standardized
         self.centering_rate = float(centering_rate)
-        self.activity_target, self.activity_cost = activity_target, float(activity_cost)
-        self._check_activity()
+        self.activity_target, self.activity_cost = check_activity(activity_target, activity_cost, self.hidden_unit)
         self.seed = seed = check_seed(seed)
         self.seed_generator = replicas.SeedGenerator(seed)
         self.sampling_seed_generator = replicas.SeedGenerator(None if seed is None else seed ^ 0x5A3B)
@@ -96,17 +102,8 @@ class MachineModel(TrainingModel):
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
         self.visible_bias_regularizer = keras.regularizers.get(visible_bias_regularizer)
         self.hidden_bias_regularizer = keras.regularizers.get(hidden_bias_regularizer)
+        self.condition_regularizer = keras.regularizers.get(condition_regularizer)
         self.phase_variables = PhaseVariables(name="negative_phase", dtype=self.dtype_policy)
-
-    def _check_activity(self) -> None:
-        low, high = self.hidden_unit.data_range
-        if self.activity_target is not None and not low < self.activity_target < high:
-            raise ValueError(
-                f"`activity_target` must be between {low:g} and {high:g} for {self.hidden_unit.name!r} hidden units. "
-                f"Received: activity_target={self.activity_target!r}"
-            )
-        if not self.activity_cost >= 0:
-            raise ValueError(f"`activity_cost` must be at least 0. Received: activity_cost={self.activity_cost!r}")
 
     # Variables
 
@@ -170,6 +167,10 @@ class MachineModel(TrainingModel):
 
     def machine(self) -> Machine:
         """The RBM at its present parameters, as a value to compute with."""
+        return self.plain_machine()
+
+    def plain_machine(self) -> Machine:
+        """`machine`, without what conditions do to its biases."""
         self.require_built()
 
         def tensors(variables: dict[str, keras.Variable]) -> dict[str, tf.Tensor]:
@@ -205,14 +206,14 @@ class MachineModel(TrainingModel):
         return super().largest_parameter
 
     def flaw(self) -> str:
-        return flaw(self.machine())
+        return flaw(self.plain_machine())
 
     # Energies
 
     def free_energy(self, x: Any) -> tf.Tensor:
         """F(x) = -log sum_h exp(-Energy(x, h)), ``[n]`` for x ``[n, visible units]``."""
-        x = self.visible_tensor(x)
-        return self.machine().free_energy(x)
+        machine, x = self.machine_of_states(x)
+        return machine.free_energy(x)
 
     def energy(self, x: Any, h: Any) -> tf.Tensor:
         """Energy of each pair of visible and hidden states.
@@ -224,16 +225,21 @@ class MachineModel(TrainingModel):
         Returns:
             ``[n]``.
         """
-        x, h = self.visible_tensor(x), tf.cast(h if tf.is_tensor(h) else array_of(h, "h"), self.variable_dtype)
+        machine, x = self.machine_of_states(x)
+        h = tf.cast(h if tf.is_tensor(h) else array_of(h, "h"), self.variable_dtype)
         if h.shape.rank != 2 or h.shape[-1] != self.units:
             raise ValueError(f"`h` must have the shape [n, {self.units}]. Received: shape {h.shape}")
-        return self.machine().energy(x, h)
+        return machine.energy(x, h)
 
     def reconstruct(self, x: Any) -> tf.Tensor:
         """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape."""
-        x = self.visible_tensor(x)
-        machine = self.machine()
+        machine, x = self.machine_of_states(x)
         return machine.reconstruct(machine.hidden_field(x))
+
+    def machine_of_states(self, x: Any) -> tuple[Machine, tf.Tensor]:
+        """The RBM, and the visible states that a user passed."""
+        x = self.visible_tensor(x)  # builds the layer
+        return self.machine(), x
 
     def visible_tensor(self, x: Any, labels: bool = True) -> tf.Tensor:
         """Visible states as a tensor ``[n, visible units]``; builds the layer for them.
@@ -292,6 +298,7 @@ class MachineModel(TrainingModel):
             "hidden_dropout": self.hidden_dropout,
             "missing": self.missing,
             "missing_steps": self.missing_steps,
+            "conditions": self.conditions or None,
             "seed": self.seed,
         }
 
@@ -314,8 +321,9 @@ class MachineModel(TrainingModel):
             store[name] = getattr(self, name).state.numpy()
         if self.data_means is not None:
             store["data_means"] = self.data_means
-        if self.feature_names_in_ is not None:
-            store["feature_names_in"] = np.frombuffer(json.dumps(list(self.feature_names_in_)).encode(), "uint8")
+        for name in NAMES:
+            if (names := getattr(self, f"{name}_")) is not None:
+                store[name] = np.frombuffer(json.dumps(list(names)).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
         known = {name: store[name] for name in store.keys()}  # noqa: SIM118 - it cannot be iterated
@@ -323,9 +331,9 @@ class MachineModel(TrainingModel):
             getattr(self, name).state.assign(np.asarray(known.pop(name)))
         if "data_means" in known:
             self.data_means = np.asarray(known.pop("data_means"))
-        if "feature_names_in" in known:
-            names = json.loads(np.asarray(known.pop("feature_names_in")).tobytes().decode())
-            self.feature_names_in_ = np.array(names, object)
+        for name in known.keys() & set(NAMES):
+            names = json.loads(np.asarray(known.pop(name)).tobytes().decode())
+            setattr(self, f"{name}_", np.array(names, object))
         super().load_own_variables(known)
 
 

@@ -7,6 +7,7 @@ in one compiled call, the guard against divergence, exact resume.
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from typing import Any
 
@@ -120,7 +121,9 @@ class TrainingModel(UpdatingModel):
 
         Args:
             x: an array ``[examples, visible units]``, a `tf.data.Dataset` of batches, a `keras.utils.PyDataset` or a
-                generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
+                generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. Of a layer with
+                ``conditions`` a pair of arrays, ``[x, condition]``; data sets yield the condition in the place of
+                ``y``, or pairs, ``((x, condition),)``.
             y: labels, class numbers or one-hot, of a model with labels: `RBMLayer(..., classes=...)`. Other models
                 have no use for it, and refuse it beside an array. What a data set yields as ``y`` they ignore.
             batch_size: examples in a batch of an array, 32 if not given, at most all. Validation data in arrays come in
@@ -221,24 +224,28 @@ class TrainingModel(UpdatingModel):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As of every Keras layer; frames and sparse matrices are data, too."""
         if args and is_table(args[0]):
-            args = (array_of(args[0], names=self.data_spec().names), *args[1:])
+            args = (self.arrays_of(args[0]), *args[1:])
         return super().__call__(*args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`, of data of every kind that `fit` takes."""
         if not inputs.is_stream(x):
-            x = array_of(x, names=self.data_spec().names)
+            x = self.arrays_of(x)
         return super().predict(x, *args, **kwargs)
+
+    def arrays_of(self, x: Any) -> Any:
+        """What the model is called with as arrays."""
+        return array_of(x, names=self.data_spec().names)
 
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """One update on one batch, as `keras.Model.train_on_batch`."""
-        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=np.shape(x)[0])
+        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=sys.maxsize)
         self._prepare(data)
         return super().train_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """The metrics of one batch, as `keras.Model.test_on_batch`."""
-        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=np.shape(x)[0])
+        data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=sys.maxsize)
         self._build_for(data)
         return super().test_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
 
@@ -299,9 +306,11 @@ class TrainingModel(UpdatingModel):
     def _check_validation(self, data: Any, training: Input) -> Any:
         if data is None or inputs.is_stream(data):
             return data
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        checked = ArrayInput(x, y, weights, training.spec)
-        return checked.x.astype(checked.spec.dtype), checked.labels, checked.weights.astype(checked.spec.dtype)
+        spec = training.spec
+        x, y, weights = spec.unpack(data)
+        checked = ArrayInput(*(spec.packed(x, y, weights) if spec.conditions else (x, y, weights)), spec)
+        dtype = checked.spec.dtype
+        return checked.spec.packed(checked.x.astype(dtype), checked.beside, checked.weights.astype(dtype))
 
     def _build_for(self, data: Input) -> None:
         """Makes the parameters, but nothing that training alone needs: how many chains there are is left to `fit`."""

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_wcd import replicas
 from tf_wcd.training.gradient import Gradient
 from tf_wcd.training.step import Phases
+from tf_wcd.units import Unit
 
 DECAY = 0.9  # of the running mean of the activity
+
+
+def check_activity(target: Any, cost: Any, hidden: Unit) -> tuple[float | None, float]:
+    """The arguments ``activity_target`` and ``activity_cost`` of a model."""
+    low, high = hidden.data_range
+    if target is not None and not low < target < high:
+        raise ValueError(
+            f"`activity_target` must be between {low:g} and {high:g} for {hidden.name!r} hidden units. "
+            f"Received: activity_target={target!r}"
+        )
+    if not cost >= 0:
+        raise ValueError(f"`activity_cost` must be at least 0. Received: activity_cost={cost!r}")
+    return target, float(cost)
 
 
 def running_activity(phases: Phases, before: tf.Tensor) -> tf.Tensor:

@@ -26,6 +26,7 @@ class Phases(NamedTuple):
         state: the state of the negative phase that the update leaves.
         unknown: ``[..., B, n_v]``, true where an entry of the batch was drawn because it is unknown; ``None`` where
             all entries are known.
+        condition: ``[B, conditions]`` of a conditional RBM; ``None`` of others.
     """
 
     machine: Machine
@@ -35,6 +36,7 @@ class Phases(NamedTuple):
     log_weights: tf.Tensor
     state: State
     unknown: tf.Tensor | None = None
+    condition: tf.Tensor | None = None
 
 
 class Weighted(NamedTuple):

@@ -45,6 +45,7 @@ class Unit(NumberedStates, abc.ABC):
     columns: int = 1
     values: tuple[float, ...] | None = None
     classes: int = 0
+    rows_differ: bool = False  # whether each row has units of its own, as conditions and dropout make them
     parameters: Mapping[str, tf.Tensor] = {}
 
     # States

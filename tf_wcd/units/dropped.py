@@ -30,6 +30,7 @@ class Dropped(Unit):
     """
 
     name = "dropped"
+    rows_differ = True
 
     def __init__(self, base: Unit, mask: tf.Tensor) -> None:
         self.base, self.mask = base, mask

@@ -13,6 +13,7 @@ from tf_wcd.data_checks import check_sample_weight, check_visible
 from tf_wcd.shapes import with_shape
 from tf_wcd.tables import table_of
 from tf_wcd.training.inputs.base import MAX_BLOCK_BYTES, Blocks, DataSpec, Feed, Input, as_triple, stacked_blocks
+from tf_wcd.training.inputs.conditions import pair_of
 
 DEFAULT_BATCH_SIZE = 32
 MAX_RESIDENT_BYTES = 2**31  # larger data are not put on the device as a whole
@@ -23,7 +24,7 @@ class ArrayInput(Input):
     """Arrays of examples, labels and weights.
 
     Args:
-        x: ``[examples, visible units]``.
+        x: ``[examples, visible units]``; ``[x, condition]`` where the model takes a condition.
         y: labels, where the model takes any; else ``None``.
         sample_weight: ``[examples]``; equal if not given.
         spec: what the model takes.
@@ -44,15 +45,19 @@ class ArrayInput(Input):
         steps_per_epoch: int | None = None,
         shuffle: bool = True,
     ) -> None:
+        spec.refuse_labels(y)
+        beside, self.condition_names = y, None
+        if spec.conditions:
+            x, beside = pair_of(x, spec.conditions)
+            beside = table_of(beside, "condition")
+            self.condition_names = beside.names
         # The arrays keep their type, and batches are converted as they come: there is no second copy of the data.
         table = table_of(x)
         self.names = table.names
         self.x = check_visible(table, spec.unit, spec.width, dtype=None, names=spec.names, missing=spec.missing)
         rows = len(self.x)
         self.spec = spec.with_width(self.x.shape[1])
-        spec.require_labels(y)
-        spec.refuse_labels(y)
-        self.labels = spec.one_hot(y, rows) if spec.classes else None
+        self.beside = spec.checked_beside(beside, rows) if spec.beside else None
         self.weights = np.ones(rows) if sample_weight is None else check_sample_weight(sample_weight, rows)
         self.batch_size = min(int(batch_size or DEFAULT_BATCH_SIZE), rows)
         self.width = self.x.shape[1]
@@ -69,10 +74,12 @@ class ArrayInput(Input):
         for part, own in (("training", self.weights[:first]), ("validation", self.weights[first:])):
             check_sample_weight(own, len(own), f"sample_weight of the {part} part")
         x, y, weights = (
-            (None, None) if a is None else (a[:first], a[first:]) for a in (self.x, self.labels, self.weights)
+            (None, None) if a is None else (a[:first], a[first:]) for a in (self.x, self.beside, self.weights)
         )
-        training = ArrayInput(x[0], y[0], weights[0], self.spec, self.batch_size, self.steps_per_epoch, self.shuffle)
-        return training, (x[1], y[1], weights[1])
+        parts = [self.spec.packed(x[i], y[i], weights[i]) for i in (0, 1)]
+        training = ArrayInput(*parts[0], self.spec, self.batch_size, self.steps_per_epoch, self.shuffle)
+        training.names, training.condition_names = self.names, self.condition_names
+        return training, parts[1]
 
     @property
     def updates_per_epoch(self) -> int:
@@ -81,16 +88,16 @@ class ArrayInput(Input):
     def means(self) -> np.ndarray:
         if self.spec.missing:
             return self.spec.means(self.rows(), self.weights)
-        total = np.zeros(self.width + self.spec.classes)
+        total = np.zeros(self.width + self.spec.beside)
         for start in range(0, len(self.x), ROWS_AT_A_TIME):
             chunk = slice(start, start + ROWS_AT_A_TIME)
             total += self.weights[chunk].astype(self.spec.dtype) @ self.rows(chunk)
         return total / self.weights.sum()
 
     def rows(self, chosen: Any = slice(None)) -> np.ndarray:
-        """The chosen examples, with their labels, in the model's type; a copy."""
+        """The chosen examples, with their labels or their condition, in the model's type; a copy."""
         x = self.x[chosen].astype(self.spec.dtype)
-        return x if self.labels is None else np.concatenate([x, self.labels[chosen]], axis=1)
+        return x if self.beside is None else np.concatenate([x, self.beside[chosen]], axis=1)
 
     def scaled_weights(self) -> np.ndarray:
         """The sample weights, rescaled to mean one."""
@@ -115,11 +122,11 @@ class ArrayInput(Input):
             batches = self.batches(lambda: blocks(1)).map(as_triple)
             return Feed(replicas.distributed(batches, model.distribute_strategy), updates)
         per_call = model.updates_per_call(updates, self.batch_size)
-        row_bytes = (self.width + self.spec.classes) * np.dtype(self.spec.dtype).itemsize
+        row_bytes = (self.width + self.spec.beside) * np.dtype(self.spec.dtype).itemsize
         if len(self.x) * row_bytes > MAX_RESIDENT_BYTES:
             most = max(1, min(per_call, MAX_BLOCK_BYTES // (self.batch_size * row_bytes)))
             return Feed(self.stacked(lambda: blocks(most)), updates, blocks=stacked_blocks(per_call))
-        resident = model.resident_data(self.width + self.spec.classes)
+        resident = model.resident_data(self.width + self.spec.beside)
         resident.fill(self.rows(), self.scaled_weights())
         whole = len(self.x) if self.batch_size == len(self.x) else None
         source = Blocks(
@@ -145,7 +152,7 @@ class ArrayInput(Input):
                 rows = self.rows(chosen.ravel())
                 yield rows.reshape(*chosen.shape, -1), weights[chosen], np.int32(len(block))
 
-        dtype, width = self.spec.dtype, self.width + self.spec.classes
+        dtype, width = self.spec.dtype, self.width + self.spec.beside
         shapes = (
             tf.TensorSpec([None, None, width], dtype),
             tf.TensorSpec([None, None], dtype),

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.data_checks import check_sample_weight, check_visible, known_means
+from tf_wcd.training.inputs.conditions import check_condition, pair_of
 from tf_wcd.training.inputs.labels import one_hot
 from tf_wcd.units import Unit
 from tf_wcd.units.labelled import with_labels
@@ -30,6 +31,8 @@ class DataSpec:
         dtype: type of the batches.
         names: names of the columns, where the model was trained on a frame.
         missing: whether entries may be unknown, NaN.
+        conditions: number of columns of the condition of a conditional RBM; 0 without conditions.
+        condition_names: names of these columns, where the model was trained on a frame.
     """
 
     unit: Unit
@@ -38,6 +41,13 @@ class DataSpec:
     dtype: str
     names: Any = None
     missing: bool = False
+    conditions: int = 0
+    condition_names: Any = None
+
+    @property
+    def beside(self) -> int:
+        """Columns of a row beside those of the data: of the label, or of the condition."""
+        return self.classes + self.conditions
 
     def with_width(self, width: int) -> DataSpec:
         """The same for data of so many columns.
@@ -52,23 +62,48 @@ class DataSpec:
         self.unit.check_columns(width)
         return dataclasses.replace(self, width=width)
 
-    def check_batch(self, data: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
-        """A batch ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` as rows ``[n, width + classes]`` and weights."""
+    def unpack(self, data: Any) -> tuple[Any, Any, Any]:
+        """``x``, what stands beside it (labels, or the condition; ``None`` if nothing does) and sample weights.
+
+        Args:
+            data: ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. In the place of ``y`` may be the condition, unless
+                ``x`` is a pair ``[x, condition]`` itself.
+        """
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        if self.conditions and isinstance(x, list | tuple):
+            if y is not None:
+                raise ValueError(f"`y` has no use beside [x, condition]. Received: y of the type {type(y).__name__}")
+            x, y = pair_of(x, self.conditions)
+        return x, y, weights
+
+    def packed(self, x: Any, beside: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """``(x, y, sample_weight)`` as `fit` takes them: the inverse of `unpack`."""
+        return ([x, beside], None, weights) if self.conditions else (x, beside, weights)
+
+    def check_batch(self, data: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
+        """A batch, see `unpack`, as rows ``[n, width + beside]`` and weights."""
+        x, y, weights = self.unpack(data)
         what = f"x of {where}"
         x = check_visible(x, self.unit, self.width, what, self.dtype, names=self.names, missing=self.missing)
         if weights is None:
             checked = np.ones(len(x), self.dtype)
         else:
             checked = check_sample_weight(weights, len(x)).astype(self.dtype)
-        return self.joined(x, y, f"Labels of {where}"), checked
+        return self.joined(x, y, f" of {where}"), checked
 
-    def joined(self, x: np.ndarray, y: Any, what: str = "Labels") -> np.ndarray:
-        """The rows with their labels in one-hot coding, where the model takes any; ``what`` is for messages."""
-        if not self.classes:
+    def joined(self, x: np.ndarray, y: Any, where: str = "") -> np.ndarray:
+        """The rows with their labels in one-hot coding, or their condition, where the model takes any."""
+        if not self.beside:
             return x
-        self.require_labels(y)
-        return np.concatenate([x, self.one_hot(y, len(x), what)], axis=1)
+        return np.concatenate([x, self.checked_beside(y, len(x), where)], axis=1)
+
+    def checked_beside(self, y: Any, rows: int, where: str = "") -> np.ndarray:
+        """Labels in one-hot coding, or a condition, ``[rows, beside]``; ``where`` is for messages."""
+        self.require_beside(y)
+        if self.conditions:
+            what, names = f"condition{where}", self.condition_names
+            return check_condition(y, self.conditions, self.dtype, rows, what, names)
+        return self.one_hot(y, rows, f"Labels{where}")
 
     def one_hot(self, y: Any, rows: int, what: str = "Labels") -> np.ndarray:
         """Labels in one-hot coding; NaN stands for an unknown one where entries may be unknown."""
@@ -78,18 +113,28 @@ class DataSpec:
         """Means over the known entries of rows with their labels, float64.
 
         Args:
-            rows: ``[n, width + classes]``.
+            rows: ``[n, width + beside]``.
             weights: ``[n]``; equal if not given.
         """
         return known_means(rows, with_labels(self.unit, self.classes) if self.classes else self.unit, weights)
 
-    def require_labels(self, y: Any) -> None:
-        """Raises ValueError where the model takes labels and there are none."""
+    def require_beside(self, y: Any) -> None:
+        """Raises ValueError where the model takes labels or a condition, and there are none."""
+        if self.conditions and y is None:
+            raise ValueError(
+                f"The layer has {self.conditions} condition{'s' * (self.conditions > 1)}: pass `[x, condition]`. "
+                "Received: no condition"
+            )
         if self.classes and y is None:
             raise ValueError(f"The model has {self.classes} labels: pass `y`. Received: no labels")
 
     def refuse_labels(self, y: Any) -> None:
         """Raises ValueError where labels were passed and the model takes none."""
+        if self.conditions and y is not None:
+            raise ValueError(
+                "`y` has no use: pass the condition beside the data, `fit([x, condition])`. "
+                f"Received: y of the type {type(y).__name__}"
+            )
         if not self.classes and y is not None:
             raise ValueError(
                 "`y` has no use: the model has no labels. Leave it out, or make the layer with "
@@ -141,14 +186,16 @@ class Input(abc.ABC):
     Attributes:
         spec: what the model takes.
         batch_size: examples in the first batch.
-        width: columns of the data, labels aside.
+        width: columns of the data, labels and conditions aside.
         names: names of the columns of a frame; ``None`` of other data.
+        condition_names: names of the columns of a condition that is a frame.
     """
 
     spec: DataSpec
     batch_size: int
     width: int
     names: tuple[str, ...] | None = None
+    condition_names: tuple[str, ...] | None = None
 
     @property
     @abc.abstractmethod

@@ -6,7 +6,6 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,6 +19,7 @@ from tf_wcd.training.inputs.base import (
     shape_of_batch,
     stacked_blocks,
 )
+from tf_wcd.training.inputs.conditions import condition_tensor
 from tf_wcd.training.inputs.labels import one_hot_tensor
 from tf_wcd.units import Unit
 
@@ -41,10 +41,10 @@ class DatasetInput(Input):
         first = next(iter(dataset.take(1)), None)
         if first is None:
             raise ValueError("The data set is empty: at least one batch is needed. Received: 0 batches")
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        x, y, _ = spec.unpack(first)
         self.batch_size, self.width = shape_of_batch(x)
         self.spec = spec.with_width(self.width)
-        spec.require_labels(y)
+        spec.require_beside(y)
         self._first = first
 
     @property
@@ -53,11 +53,13 @@ class DatasetInput(Input):
         return self.steps_per_epoch or (known if known > 0 else None)
 
     def means(self) -> np.ndarray:
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(self._first)
+        x, y, _ = self.spec.unpack(self._first)
         rows = np.asarray(x, "float64")
         if self.spec.classes:
             labels, _ = one_hot_tensor(y, self.spec.classes, "float64", self.spec.missing)
             rows = np.concatenate([rows, labels], axis=1)
+        elif self.spec.conditions:
+            rows = np.concatenate([rows, np.asarray(condition_tensor(y, self.spec.conditions, "float64"))], axis=1)
         return self.spec.means(rows)
 
     def checked(self) -> tf.data.Dataset:
@@ -97,7 +99,7 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
 
     @tf.autograph.experimental.do_not_convert  # plain TensorFlow already: conversion takes longer than tracing
     def check(position: tf.Tensor, *data: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data[0] if len(data) == 1 else data)
+        x, y, weights = spec.unpack(data[0] if len(data) == 1 else data)
         if isinstance(x, dict | tuple | list):
             raise ValueError(
                 f"A data set for an RBM yields one tensor x, with labels or weights. Received: {type(x).__name__}"
@@ -125,6 +127,17 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
                 )
             )
             rows = tf.concat([x, labels], axis=1)
+        elif spec.conditions:
+            condition = condition_tensor(y, spec.conditions, dtype)
+            finite = tf.math.is_finite(condition)
+            conditions.append(
+                Condition(
+                    tf.reduce_all(finite, axis=1),
+                    "condition contains NaN or infinite values",
+                    lambda: [", column ", tf.argmin(tf.cast(tf.reduce_all(finite, axis=0), tf.int32))],
+                )
+            )
+            rows = tf.concat([x, condition], axis=1)
         with tf.control_dependencies([_all_hold(conditions, position)]):
             return tf.identity(rows), tf.identity(weights)
 

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -27,11 +26,11 @@ class GeneratorInput(Input):
         first = next(generator, None)
         if first is None:
             raise ValueError("The generator is empty: at least one batch is needed.")
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        x, y, _ = spec.unpack(first)
         self.steps_per_epoch = steps_per_epoch
         self.batch_size, self.width = shape_of_batch(x)
         self.spec = spec.with_width(self.width)
-        spec.require_labels(y)
+        spec.require_beside(y)
         self._first, self._batches = first, itertools.chain([first], generator)
 
     @property
@@ -49,7 +48,7 @@ class GeneratorInput(Input):
                 yield self.spec.check_batch(batch, f"batch {index}")
 
         spec = (
-            tf.TensorSpec([None, self.width + self.spec.classes], self.spec.dtype),
+            tf.TensorSpec([None, self.width + self.spec.beside], self.spec.dtype),
             tf.TensorSpec([None], self.spec.dtype),
         )
         return tf.data.Dataset.from_generator(check, output_signature=spec)

@@ -27,10 +27,10 @@ class PyDatasetInput(Input):
         steps_per_epoch: int | None = None,
         shuffle: bool = True,
     ) -> None:
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(dataset[0])
+        x, y, _ = spec.unpack(dataset[0])
         self.batch_size, self.width = shape_of_batch(x)
         self.spec = spec.with_width(self.width)
-        spec.require_labels(y)
+        spec.require_beside(y)
         self.checked = CheckedPyDataset(dataset, self.spec)
         self.steps_per_epoch, self.shuffle = steps_per_epoch, shuffle
 

@@ -1,0 +1,60 @@
+"""Sequences: one frame says where a ball is, and only two say where it goes.
+
+A ball runs through a row of cells. It turns at the walls, and elsewhere with a chance of 5 % at each step. RBMs of a
+frame without a past, given one frame and given two go on from the same start. Takes half a minute. To see how it runs:
+``python examples/sequences.py --updates=100``.
+"""
+
+import argparse
+
+import keras
+import numpy as np
+
+import tf_wcd
+from tf_wcd import plots, sequences
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--updates", type=int, default=3000, help="updates of each model")
+parser.add_argument("--out", default="sequences.png", help="picture of balls: time runs to the right")
+arguments = parser.parse_args()
+CELLS, STEPS, rng = 16, 60, np.random.default_rng(0)
+
+
+def balls(count):
+    """Frames with a 1 where the ball is, [count, STEPS, CELLS]."""
+    place, way, frames = rng.integers(0, CELLS, count), rng.choice([-1, 1], count), []
+    for _ in range(STEPS):
+        way = np.where(rng.random(count) < 0.05, -way, way)
+        way = np.where((place + way < 0) | (place + way >= CELLS), -way, way)
+        place = place + way
+        frames.append(np.eye(CELLS)[place])
+    return np.stack(frames, axis=1)
+
+
+def report(name, frames, log_prob):
+    places = frames.argmax(axis=2)
+    moves, inside = np.diff(places), (places[:, 1:-1] > 0) & (places[:, 1:-1] < CELLS - 1)
+    one, turns = (abs(moves) == 1).mean(), (moves[:, 1:] == -moves[:, :-1])[inside].mean()
+    print(f"{name}: {one:.1%} of the steps to the next cell, {turns:.1%} turns, log P of a frame {log_prob:.3f}")
+    return frames[:2].transpose(0, 2, 1).reshape(2, -1)
+
+
+train, test = balls(200), balls(100)
+places = test[:, 1:-1].argmax(axis=2)
+truth = np.where((places > 0) & (places < CELLS - 1), 0.95 * np.log(0.95) + 0.05 * np.log(0.05), 0.0).mean()
+sheet = [report("the balls", test, truth)]
+for order in range(3):
+    rbm = tf_wcd.RBMLayer(
+        20, tf_wcd.units.Potts(CELLS), negative_phase="cd", conditions=order * CELLS or None, centered=True, seed=0
+    )
+    rbm.compile(keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(0.02, arguments.updates, 0.0)))
+    data, unseen = (sequences.history(each, order) if order else each.reshape(-1, CELLS) for each in (train, test))
+    rbm.fit(data, batch_size=100, steps_per_epoch=arguments.updates, verbose=0)
+    if order:
+        frames = sequences.generate(rbm, test[:, :2], STEPS, seed=0)
+    else:
+        frames = rbm.sample(len(test) * STEPS, gibbs_steps=100, seed=0).numpy().reshape(test.shape)
+    sheet.append(report(f"{order} frames before", frames, tf_wcd.evaluation.log_prob(rbm, unseen).mean()))
+names = ["the balls", "no past", "one frame", "two frames"]
+plots.image_sheet(np.concatenate(sheet), (CELLS, STEPS), columns=2, row_names=names).savefig(arguments.out)
+print(f"Picture: {arguments.out}")
