@@ -1,8 +1,7 @@
 """Sequences: one frame says where a ball is, and only two say where it goes.
 
-A ball runs through a row of cells. It turns at the walls, and elsewhere with a chance of 5 % at each step. RBMs of a
-frame without a past, given one frame and given two go on from the same start. Takes half a minute. To see how it runs:
-``python examples/sequences.py --updates=100``.
+A ball runs through a row of cells. It turns at the walls, and elsewhere with a chance of 5 %. RBMs of a frame without a
+past, given one frame and given two go on from the same start. To see how it runs: add ``--updates=100``.
 """
 
 import argparse
@@ -36,12 +35,13 @@ def report(name, frames, log_prob):
     moves, inside = np.diff(places), (places[:, 1:-1] > 0) & (places[:, 1:-1] < CELLS - 1)
     one, turns = (abs(moves) == 1).mean(), (moves[:, 1:] == -moves[:, :-1])[inside].mean()
     print(f"{name}: {one:.1%} of the steps to the next cell, {turns:.1%} turns, log P of a frame {log_prob:.3f}")
-    return frames[:2].transpose(0, 2, 1).reshape(2, -1)
+    return np.kron(frames[:2].transpose(0, 2, 1), np.ones((6, 6)))
 
 
 train, test = balls(200), balls(100)
-places = test[:, 1:-1].argmax(axis=2)
-truth = np.where((places > 0) & (places < CELLS - 1), 0.95 * np.log(0.95) + 0.05 * np.log(0.05), 0.0).mean()
+places = test.argmax(axis=2)
+chance = np.where(places[:, 2:] == places[:, :-2], 0.05, 0.95)
+truth = np.where((places[:, 1:-1] > 0) & (places[:, 1:-1] < CELLS - 1), np.log(chance), 0.0).mean()
 sheet = [report("the balls", test, truth)]
 for order in range(3):
     rbm = tf_wcd.RBMLayer(
@@ -56,5 +56,5 @@ for order in range(3):
         frames = rbm.sample(len(test) * STEPS, gibbs_steps=100, seed=0).numpy().reshape(test.shape)
     sheet.append(report(f"{order} frames before", frames, tf_wcd.evaluation.log_prob(rbm, unseen).mean()))
 names = ["the balls", "no past", "one frame", "two frames"]
-plots.image_sheet(np.concatenate(sheet), (CELLS, STEPS), columns=2, row_names=names).savefig(arguments.out)
+plots.image_sheet(np.concatenate(sheet), (6 * CELLS, 6 * STEPS), columns=2, row_names=names).savefig(arguments.out)
 print(f"Picture: {arguments.out}")

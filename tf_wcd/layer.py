@@ -82,10 +82,10 @@ class RBMLayer(ConditionalModel):
             that must not depend on its value. ``None`` refuses NaN.
         missing_steps: Gibbs steps of these chains at each update.
         conditions: number of columns of a condition that comes with each row of the data, and moves its biases (Taylor
-            and Hinton 2009): the visible bias is b + c A, the hidden one c' + c B, for a condition c and the kernels A,
-            ``visible_condition_kernel``, and B, ``hidden_condition_kernel``, which start at zero. It learns
-            P(x | condition): pass ``fit([x, condition])``, and ``[x, condition]`` to the layer itself, `predict` and
-            functions of states; `sample` takes a ``condition``, and `given` is the RBM under one. With
+            and Hinton 2009): the visible bias is b + u A, the hidden one c + u B, for a condition u. The kernel A,
+            ``visible_condition_kernel``, starts at zero, B, ``hidden_condition_kernel``, as the kernel does. The layer
+            learns P(x | condition): pass ``fit([x, condition])``, and ``[x, condition]`` to the layer itself, `predict`
+            and functions of states; `sample` takes a ``condition``, and `given` is the RBM under one. With
             ``negative_phase="cd"`` or ``"exact"``: other points would mix conditions.
         condition_regularizer: penalty on both kernels of the condition.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.

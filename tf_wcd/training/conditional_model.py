@@ -17,7 +17,7 @@ from tf_wcd.random import batch_source
 from tf_wcd.sampling.samplers import by_gibbs
 from tf_wcd.sampling.starts import start_of_chains
 from tf_wcd.tables import array_of
-from tf_wcd.training.conditions import condition_gradient, conditioned
+from tf_wcd.training.conditions import condition_gradient, conditioned, with_another_seed
 from tf_wcd.training.contrastive import ContrastiveModel, regularised
 from tf_wcd.training.gradient import Gradient
 from tf_wcd.training.inputs import DataSpec, Input
@@ -48,11 +48,10 @@ class ConditionalModel(ContrastiveModel):
         if not self.conditions:
             return
         self.input_spec = None  # the parts of a pair are checked where they are used
-        shapes = {"visible": (self.conditions, self.num_visible), "hidden": (self.conditions, self.units)}
-        self.visible_condition_kernel, self.hidden_condition_kernel = (
-            self._add(f"{side}_condition_kernel", shape, "zeros", self.condition_regularizer)
-            for side, shape in shapes.items()
-        )
+        like_kernel = with_another_seed(self.kernel_initializer)
+        for side, columns, initializer in (("visible", self.num_visible, "zeros"), ("hidden", self.units, like_kernel)):
+            name, shape = f"{side}_condition_kernel", (self.conditions, columns)
+            setattr(self, name, self._add(name, shape, initializer, self.condition_regularizer))
         if self.centered:
             self.condition_offset = self._add("condition_offset", (self.conditions,), "zeros", trainable=False)
 

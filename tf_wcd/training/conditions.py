@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tf_wcd import replicas
@@ -41,6 +42,14 @@ def check_conditions(conditions: Any, classes: int, missing: str | None, phase: 
             f"Received: {type(phase).__name__} and conditions={conditions!r}"
         )
     return conditions
+
+
+def with_another_seed(initializer: keras.initializers.Initializer) -> keras.initializers.Initializer:
+    """The initializer for a second kernel: the same one gives the same numbers again."""
+    config = initializer.get_config() if isinstance(initializer, keras.initializers.Initializer) else {}
+    if not isinstance(config.get("seed"), int):
+        return initializer
+    return type(initializer).from_config({**config, "seed": config["seed"] ^ 0xC0D1})
 
 
 def conditioned(machine: Machine, visible_shift: tf.Tensor, hidden_shift: tf.Tensor) -> Machine:

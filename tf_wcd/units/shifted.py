@@ -40,7 +40,8 @@ class Shifted(Unit):
     def _beside(self, values: tf.Tensor) -> tf.Tensor:
         """The shift of each row of fields or states."""
         rows, own = static_shape(values)[-2], static_shape(self.shift)[-2]
-        return self.shift if own is rows or own in (1, rows) else tf.tile(self.shift, [rows // own, 1])
+        one_set = isinstance(own, int) and (own == 1 or (isinstance(rows, int) and own == rows))
+        return self.shift if one_set else tf.tile(self.shift, [rows // own, 1])
 
     def _shifted(self, field: tf.Tensor) -> tf.Tensor:
         return field + self._beside(field)
