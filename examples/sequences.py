@@ -10,11 +10,11 @@ import keras
 import numpy as np
 
 import tf_wcd
-from tf_wcd import plots, sequences
+from tf_wcd import plots, sequences, units
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--updates", type=int, default=3000, help="updates of each model")
-parser.add_argument("--out", default="sequences.png", help="picture of balls: time runs to the right")
+parser.add_argument("--out", default="sequences.png", help="picture: time runs to the right")
 arguments = parser.parse_args()
 CELLS, STEPS, rng = 16, 60, np.random.default_rng(0)
 
@@ -31,30 +31,29 @@ def balls(count):
 
 
 def report(name, frames, log_prob):
-    places = frames.argmax(axis=2)
-    moves, inside = np.diff(places), (places[:, 1:-1] > 0) & (places[:, 1:-1] < CELLS - 1)
+    moves, inside = np.diff(frames.argmax(axis=2)), frames[:, 1:-1, 1:-1].any(axis=2)  # not at a wall
     one, turns = (abs(moves) == 1).mean(), (moves[:, 1:] == -moves[:, :-1])[inside].mean()
     print(f"{name}: {one:.1%} of the steps to the next cell, {turns:.1%} turns, log P of a frame {log_prob:.3f}")
-    return np.kron(frames[:2].transpose(0, 2, 1), np.ones((6, 6)))
+    return name, frames[0].T
 
 
 train, test = balls(200), balls(100)
-places = test.argmax(axis=2)
-chance = np.where(places[:, 2:] == places[:, :-2], 0.05, 0.95)
-truth = np.where((places[:, 1:-1] > 0) & (places[:, 1:-1] < CELLS - 1), np.log(chance), 0.0).mean()
+chance = np.where((test[:, 2:] * test[:, :-2]).any(axis=2), 0.05, 0.95)  # of a ball that turned, or did not
+truth = np.where(test[:, 1:-1, 1:-1].any(axis=2), np.log(chance), 0.0).mean()
 sheet = [report("the balls", test, truth)]
-for order in range(3):
-    rbm = tf_wcd.RBMLayer(
-        20, tf_wcd.units.Potts(CELLS), negative_phase="cd", conditions=order * CELLS or None, centered=True, seed=0
-    )
+for order, past in enumerate((None, CELLS, 2 * CELLS)):
+    rbm = tf_wcd.RBMLayer(20, units.Potts(CELLS), negative_phase="cd", conditions=past, centered=True, seed=0)
     rbm.compile(keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(0.02, arguments.updates, 0.0)))
-    data, unseen = (sequences.history(each, order) if order else each.reshape(-1, CELLS) for each in (train, test))
+    data, unseen = (sequences.history(each, order) if order else np.concatenate(each) for each in (train, test))
     rbm.fit(data, batch_size=100, steps_per_epoch=arguments.updates, verbose=0)
     if order:
         frames = sequences.generate(rbm, test[:, :2], STEPS, seed=0)
     else:
         frames = rbm.sample(len(test) * STEPS, gibbs_steps=100, seed=0).numpy().reshape(test.shape)
     sheet.append(report(f"{order} frames before", frames, tf_wcd.evaluation.log_prob(rbm, unseen).mean()))
-names = ["the balls", "no past", "one frame", "two frames"]
-plots.image_sheet(np.concatenate(sheet), (6 * CELLS, 6 * STEPS), columns=2, row_names=names).savefig(arguments.out)
+figure, axes = plots.new_figure(7, 5, rows=4)
+for (name, ball), own in zip(sheet, axes, strict=True):
+    own.imshow(ball, cmap="binary", aspect="auto")
+    own.set_title(name)
+figure.savefig(arguments.out)
 print(f"Picture: {arguments.out}")
