@@ -90,7 +90,7 @@ def test_exported(fitted, tmp_path):
     rbm = fitted["hybrid"]
     rbm.export(tmp_path / "served", gibbs_steps=5, warmup=False)
     served = tf.saved_model.load(tmp_path / "served").signatures
-    assert set(served) == {"serving_default", "sample", "gibbs", "clamp", "encode"}
+    assert set(served) == {"serving_default", "sample", "gibbs", "clamp", "encode", "conditional", "classify"}
     assert served["sample"](seed=tf.range(4, dtype=tf.int64))["visible"].shape == (4, 8)
     np.testing.assert_allclose(served["encode"](visible=tf.constant(X))["hidden"], rbm(X), atol=1e-4)
 
