@@ -37,15 +37,15 @@ def run(picture: Path | None = None) -> list[dict]:
     for axes, (name, (sizes, times)) in zip(all_axes, curves.items(), strict=True):
         slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
         milliseconds = 1e3 * np.array(times)
-        axes.loglog(sizes, milliseconds, "o-", color=plots.COLORS[0], label=f"measured, slope {slope:.2f}")
+        axes.loglog(sizes, milliseconds, "o-", color=plots.COLORS[0], label="measured")
         line = milliseconds[-1] * np.array(sizes) / sizes[-1]
         axes.loglog(sizes, line, "--", color="gray", label="linear")
-        axes.set(xlabel=name, ylabel="ms per update", title=f"784 visible units, {name}")
+        axes.set(xlabel=name, ylabel="ms per update", title=f"784 visible units: slope {slope:.2f}")
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
         rows.append(limit_row(f"growth with the {name}, {sizes[0]} to {sizes[-1]}: exponent", slope, 1.1, "linear: 1"))
+    plots.legend_below(figure)
     if picture is not None:
         figure.savefig(picture)
     return rows

@@ -20,7 +20,7 @@ import numpy as np
 import tf_wcd
 from benchmarks.quality_methods import METHODS
 from benchmarks.record_file import RecordFile
-from tf_wcd import evaluation
+from tf_wcd import evaluation, plots
 from tf_wcd.datasets.grey_levels import binarize
 from tf_wcd.evaluation.exact import free_energies
 
@@ -115,10 +115,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def plot(records: list[dict[str, Any]], path: Path) -> None:
     """Likelihood against time."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = plots.new_figure(7, 4.8)
     for name in METHODS:
         own = sorted((r for r in records if r["method"] == name and not r["search"]), key=lambda r: r["cpu_seconds"])
         if own:
@@ -126,8 +123,8 @@ def plot(records: list[dict[str, Any]], path: Path) -> None:
     for target in TARGETS:
         axes.axhline(target, color="0.85", zorder=0)
     axes.set(xscale="log", xlabel="core-seconds of training", ylabel="test log-likelihood, nats", ylim=(-130, -85))
-    axes.legend()
-    figure.savefig(path, dpi=120)
+    plots.legend_below(figure)
+    figure.savefig(path)
 
 
 def main() -> None:

@@ -7,12 +7,16 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_wcd import plots
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("rbms", "scikit-learn", "NumPy")
+KINDS = {"than a peer": True, "than ourselves, done otherwise": False}  # whether it is a peer
 HEAD = """# Measurements
 
 Made by `make bench`. Ratios are of medians of interleaved repetitions in one run. **Bold** are peers, which do the same
@@ -85,25 +89,26 @@ def summarise() -> None:
         parts += [notes.read_text()]
     (RESULTS / "RESULTS.md").write_text("\n".join(parts))
     if compared:
-        figure, (axes,) = plots.new_figure(9, 0.5 + 0.45 * len(compared))
-        labels = [f"{r['work']}\nagainst {r['other']}" for r in compared][::-1]
-        colors = [plots.COLORS[0 if is_peer(r) else 1] for r in compared[::-1]]
-        bars = axes.barh(labels, [r["ratio"] for r in compared][::-1], color=colors)
-        kinds = {"than a peer": True, "than ourselves, done otherwise": False}
-        shown = {
-            name: next((bar for bar, r in zip(bars, compared[::-1], strict=True) if is_peer(r) is peer), None)
-            for name, peer in kinds.items()
-        }
-        known = {name: bar for name, bar in shown.items() if bar is not None}
-        axes.legend(list(known.values()), list(known), loc="lower right", fontsize=7)
-        for i, r in enumerate(compared[::-1]):
-            axes.text(r["ratio"], i, f" {r['ratio']:.1f}x", va="center", fontsize=8)
-        axes.axvline(1, color="black", linewidth=0.8)
-        right = 1.6 * max(r["ratio"] for r in compared)  # room for the figures
-        axes.set(xscale="log", xlim=(0.7, right), xlabel="times faster (same work, same machine, same run)")
-        axes.tick_params(axis="y", labelsize=7)
-        axes.grid(axis="x", alpha=0.3)
-        figure.savefig(RESULTS / "ratios.png")
+        draw_ratios(compared[::-1]).savefig(RESULTS / "ratios.png")
+
+
+def draw_ratios(rows: list[dict[str, Any]]) -> Figure:
+    """How many times faster, a bar for each row from below; peers apart from ourselves by colour."""
+    figure, (axes,) = plots.new_figure(9, 0.9 + 0.45 * len(rows))
+    for color, (title, peer) in zip(plots.COLORS, KINDS.items(), strict=False):
+        mine = [(i, r["ratio"]) for i, r in enumerate(rows) if is_peer(r) is peer]
+        if mine:
+            axes.barh(*zip(*mine, strict=True), color=color, label=title)
+    for i, r in enumerate(rows):
+        axes.text(r["ratio"], i, f" {r['ratio']:.1f}x", va="center", fontsize=8)
+    axes.axvline(1, color="black", linewidth=0.8)
+    right = 1.6 * max(r["ratio"] for r in rows)  # room for the figures
+    axes.set(xscale="log", xlim=(0.7, right), xlabel="times faster (same work, same machine, same run)")
+    axes.set_yticks(range(len(rows)), [f"{r['work']}\nagainst {r['other']}" for r in rows], fontsize=7)
+    axes.margins(y=0.01)
+    axes.grid(axis="x", alpha=0.3)
+    plots.legend_below(figure)
+    return figure
 
 
 def main(name: str, run: Callable[[], list[dict[str, Any]]]) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MANY = 100  # states, more of which are drawn by small markers, sorted by their probabilities
+LARGE_MARKER = 4.5  # points
 
 
 def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
@@ -30,8 +32,37 @@ def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> 
     return figure, list(np.ravel(figure.subplots(rows, columns)))
 
 
+def legend_below(figure: Figure, size: float = 1.0) -> None:
+    """One legend for all axes of a figure, below them, where it hides nothing.
+
+    Args:
+        figure: the figure, made by `new_figure`. Of what has the same label the last one drawn is shown.
+        size: of the markers, as a multiple of those drawn.
+
+    Example:
+
+    >>> figure, (left, right) = new_figure(6, 2, columns=2)
+    >>> lines = left.plot([1, 2], label="CD"), right.plot([2, 1], ".", label="CD")
+    >>> legend_below(figure)
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['CD']
+    """
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries[label] = handle
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside lower center",
+        ncols=min(len(entries), 5),
+        frameon=False,
+        markerscale=size,
+    )
+
+
 def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> None:
-    """Draws the KL during training, on a logarithmic axis.
+    """Draws the KL during training, on a logarithmic axis; `legend_below` adds the names.
 
     Args:
         axes: where to draw.
@@ -44,11 +75,12 @@ def plot_kl(axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[flo
     axes.set(xlabel="updates", ylabel="KL(target || model), nats", yscale="log", title="Divergence along training")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
 
 
 def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> None:
     """Draws the probability of every listed state and its target; many states are sorted by their targets.
+
+    `legend_below` adds the names.
 
     Args:
         axes: where to draw.
@@ -56,8 +88,7 @@ def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> No
         models: for the name of each model, its probabilities of the same states.
     """
     target = np.asarray(target)
-    many = len(target) > 100
-    order = np.argsort(-target, kind="stable") if many else np.arange(len(target))
+    order = np.argsort(-target, kind="stable") if len(target) > MANY else np.arange(len(target))
     target = target[order]
     place = np.arange(1, len(target) + 1)
     axes.step(
@@ -69,14 +100,17 @@ def plot_probabilities(axes: Axes, target: Any, models: Mapping[str, Any]) -> No
         label="target",
         zorder=3,
     )
-    size = 1.5 if many else 4.5
+    size = _marker_size(target)
     styles = zip(itertools.cycle(COLORS), itertools.cycle("os^Dv*"), strict=False)
     for (color, marker), (name, values) in zip(styles, models.items(), strict=False):
         axes.plot(place, np.asarray(values)[order], marker, color=color, label=name, markersize=size, alpha=0.85)
     axes.set(xlabel="state", ylabel="probability", title="Probability of each state")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, markerscale=4.5 / size)
+
+
+def _marker_size(target: Any) -> float:
+    return 1.5 if len(target) > MANY else LARGE_MARKER
 
 
 def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str, Any], title: str) -> Figure:
@@ -84,6 +118,7 @@ def compare_training(target: Any, curves: Mapping[str, Any], models: Mapping[str
     figure, (left, right) = new_figure(11, 4.2, columns=2)
     plot_kl(left, curves)
     plot_probabilities(right, target, models)
+    legend_below(figure, LARGE_MARKER / _marker_size(target))
     figure.suptitle(title)
     return figure
 
@@ -107,16 +142,16 @@ def compare_starts(mixing: Mixing, title: str | None = None) -> Figure:
         low, middle, high = np.percentile(trace, [10, 50, 90], axis=1)
         left.fill_between(mixing.steps, low, high, color=color, alpha=0.2, linewidth=0)
         start = "from random states" if name == "random" else f"from {name}"
-        left.plot(mixing.steps, middle, color=color, linewidth=1.5, label=f"{start}: median, 80 % of the chains")
+        left.plot(mixing.steps, middle, color=color, linewidth=1.5, label=start)
         right.hist(trace[kept].ravel(), bins=bins, density=True, color=color, alpha=0.45, label=start)
     left.axvline(mixing.steps[kept][0], color="0.5", linewidth=1, linestyle="--")
-    left.set(xlabel="Gibbs steps", ylabel="free energy, nats", title="Along the chains")
+    left.set(xlabel="Gibbs steps", ylabel="free energy, nats", title="Along the chains: median, 80 % of them")
     left.set_xscale("symlog", linthresh=10)
     left.set_xlim(0, mixing.steps[-1])
     right.set(xlabel="free energy, nats", ylabel="density", title="In their second half")
     for axes in (left, right):
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, loc="upper right")
+    legend_below(figure)
     verdict = "mixed" if mixing.mixed else "not mixed"
     time = f"autocorrelation time {mixing.autocorrelation_time:.3g} steps"
     figure.suptitle(title or f"{verdict.capitalize()}: R-hat {mixing.r_hat:.3g}, {time}")
@@ -126,7 +161,8 @@ def compare_starts(mixing: Mixing, title: str | None = None) -> Figure:
 def plot_gradient_errors(axes: Axes, history: Sequence[tuple[float, Any]], measure: str) -> None:
     """Draws one measure of the errors of negative phases' steps along a training.
 
-    A bias that could not be told from zero is drawn as an open triangle, at the most that it may be.
+    A bias that could not be told from zero is drawn as an open triangle, at the most that it may be. The names are
+    added by `legend_below`.
 
     Args:
         axes: where to draw.
@@ -153,7 +189,6 @@ def plot_gradient_errors(axes: Axes, history: Sequence[tuple[float, Any]], measu
         title = {"bias": "Bias", "deviation": "Standard deviation"}[measure]
         axes.set(xlabel="epoch", ylabel="in lengths of the exact gradient", yscale="log", title=f"{title} of a step")
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
 
 
 def gradient_errors(history: Sequence[tuple[float, Any]], title: str | None = None) -> Figure:
@@ -173,6 +208,7 @@ def gradient_errors(history: Sequence[tuple[float, Any]], title: str | None = No
     figure, panels = new_figure(12, 3.8, columns=len(measures))
     for axes, measure in zip(panels, measures, strict=True):
         plot_gradient_errors(axes, history, measure)
+    legend_below(figure)
     if title:
         figure.suptitle(title)
     return figure
@@ -212,9 +248,8 @@ def image_sheet(
         sheet[top : top + shape[0], left : left + shape[1]] = image
     inches = 0.55 * columns
     margin = 0.3 if title else 0.0
-    figure, (axes,) = new_figure(
-        inches + (0.8 if row_names else 0.0), inches * sheet.shape[0] / sheet.shape[1] + margin
-    )
+    names = 0.2 + 0.1 * max(map(len, row_names)) if row_names else 0.0  # inches of the longest name
+    figure, (axes,) = new_figure(inches + names, inches * sheet.shape[0] / sheet.shape[1] + margin)
     low, colors = (-1, "RdBu_r") if signed else (0, "gray_r")
     axes.set_facecolor("0.85")
     axes.imshow(sheet, cmap=colors, vmin=low, vmax=1, interpolation="nearest")

@@ -273,7 +273,8 @@ def test_the_plot_has_every_phase_in_every_panel(watched):
     figure = plots.gradient_errors(watched[1].history, "errors")
     assert len(figure.axes) == 3
     for axes in figure.axes:
-        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["cd", "balanced"]
+        assert axes.get_legend_handles_labels()[1] == ["cd", "balanced"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["cd", "balanced"]
     curve = figure.axes[2].lines[0]
     np.testing.assert_array_equal(curve.get_xdata(), [1, 2, 4])
     np.testing.assert_array_equal(curve.get_ydata(), [errors["cd"].cosine for _, errors in watched[1].history])

@@ -13,6 +13,7 @@ def test_every_curve_and_every_model_is_drawn():
         np.full(4, 0.25), {name: ([1, 2], [0.5, 0.4]) for name in names}, {name: np.eye(4)[0] for name in names}, "many"
     )
     left, right = figure.axes
-    for axes, expected in ((left, names), (right, ["target", *names])):
-        assert [text.get_text() for text in axes.get_legend().get_texts()] == expected
+    assert [line.get_label() for line in left.lines] == names
+    assert [line.get_label() for line in right.lines] == ["target", *names]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*names, "target"]
     assert left.lines[0].get_color() == left.lines[len(plots.COLORS)].get_color()

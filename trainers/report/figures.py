@@ -104,7 +104,7 @@ def generalisation_figure(folder: Path, problem: str, protocol: GeneralisationPr
     for panel in axes:
         panel.set_ylim(lowest / 30, probabilities.max() * 10)
     axes[0].set_ylabel("probability")
-    axes[0].legend(frameon=False, markerscale=4)
+    plots.legend_below(figure, size=4)
     figure.suptitle(f"{problem}: probabilities of the states that were not trained on")
     return figure
 

@@ -123,7 +123,7 @@ def findings_figure(folder: Path) -> Any:
     axes.set_xticks(range(len(paper.PROBLEMS)), paper.PROBLEMS)
     axes.set(yscale="log", ylabel="KL(target || model), nats", title="All with the parameters chosen for CD_1")
     axes.grid(axis="y", alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=5, frameon=False)
+    plots.legend_below(figure)
     return figure
 
 

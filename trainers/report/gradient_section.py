@@ -71,6 +71,5 @@ def gradients_figure(folder: Path, protocol: GradientProtocol) -> Any:
             axes.set_xlabel("updates")
         if problem == problems[0]:
             axes.set_ylabel(_MEASURES[measure])
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    plots.legend_below(figure)
     return figure

@@ -51,11 +51,7 @@ def weights_figure(folder: Path, protocol: WeightsProtocol) -> Any:
         axes.grid(alpha=0.3)
     for axes in all_axes[::columns]:
         axes.set_ylabel("KL(target || model), nats")
-    labels: dict[str, Any] = {}
-    for axes in all_axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            labels.setdefault(label, handle)
-    figure.legend(list(labels.values()), list(labels), loc="outside lower center", ncols=len(labels), frameon=False)
+    plots.legend_below(figure)
     return figure
 
 

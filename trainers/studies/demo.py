@@ -94,7 +94,7 @@ def draw(states: np.ndarray, probabilities: np.ndarray, curves: dict[str, Any], 
     plots.plot_probabilities(right, probabilities, {NAMES[name]: values for name, values in models.items()})
     right.set(title="How likely each picture is in the end", xlabel="picture")
     right.get_lines()[0].set_label("the truth")
-    right.legend(frameon=False)
+    plots.legend_below(figure)
     return figure
 
 
