@@ -56,6 +56,20 @@ def reaches(result: CellResult, problem: str, method: str) -> bool:
     return result.mean <= (mean + 2 * deviation if COLUMNS[method].weighted else 2 * mean)
 
 
+def grid_of(folder: Path, columns: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A table with a line for each problem: ours, and below it the paper's.
+
+    Args:
+        folder: of the small problems.
+        columns: title, method, and with whose parameters.
+    """
+    lines = ["| | " + " | ".join(title for title, *_ in columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for problem in paper.PROBLEMS:
+        row = [beside_theirs(folder, problem, name, parameters) for _, name, parameters in columns]
+        lines.append(f"| {problem} | {' | '.join(row)} |")
+    return lines
+
+
 def beside_theirs(folder: Path, problem: str, method: str, parameters: str) -> str:
     """A cell of a table: ours with a tick where it reaches the paper, and below it the paper's."""
     result = result_of(folder, problem, method, parameters)

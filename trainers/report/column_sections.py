@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import NamedTuple
 
-from trainers.report.cells import CellResult, beside_theirs, nats, reaches, result_of
+from trainers.report.cells import CellResult, grid_of, nats, reaches, result_of
 from trainers.report.small_sections import Count
 from trainers.settings import paper
 from trainers.settings.columns import BESIDE, COLUMNS, CONSISTENT, OURS
@@ -23,19 +24,36 @@ def columns_section(folder: Path) -> list[str]:
         "weighted form of the same chains. A tick: at most the paper's mean plus two standard deviations. WCD_0 "
         "compares the examples with each other alone, which is right only where all states are listed (the last three "
         "problems).\n",
-        "| | " + " | ".join(f"{name}<br>(theirs: {BESIDE[name]})" for name in OURS) + " |",
-        "|---" * (len(OURS) + 1) + "|",
+        *grid_of(folder, [(f"{name}<br>(theirs: {BESIDE[name]})", name, "paper") for name in OURS]),
+        "",
     ]
-    for problem in paper.PROBLEMS:
-        row = [beside_theirs(folder, problem, name, "paper") for name in OURS]
-        lines.append(f"| {problem} | {' | '.join(row)} |")
     counts = column_counts(folder)
     return [
         *lines,
-        "",
         f"- Cells of BCD_1, BCD_10 and JPCD that reach the paper's weighted forms: {counts.bar}",
         f"- BCD_k better than CD_k with the same parameters: {counts.plain}",
         f"- BCD_k better than WCD_k with the same parameters: {counts.weighted}",
+        "",
+        *_own_parameters(folder),
+    ]
+
+
+def _own_parameters(folder: Path) -> list[str]:
+    """The same with parameters chosen for themselves; nothing where none has been run."""
+    met = Count()
+    for problem, name in itertools.product(paper.PROBLEMS, OURS):
+        if found := result_of(folder, problem, name, "own"):
+            met.add(reaches(found, problem, name))
+            if not reaches(found, problem, name):
+                met.exceptions.append(f"{problem} {name}")
+    if not met.all:
+        return []
+    return [
+        "With parameters chosen for themselves by one rule (rates, variances and decay; five hidden units for each "
+        "visible one, rates that fall to zero):\n",
+        *grid_of(folder, [(f"{name}<br>(theirs: {BESIDE[name]})", name, "own") for name in OURS]),
+        "",
+        f"- Cells that reach the paper's weighted forms: {met}",
         "",
     ]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainers.report.cells import beside_theirs, nats, reaches, result_of
+from trainers.report.cells import grid_of, nats, reaches, result_of
 from trainers.report.weights_sections import recipe_results
 from trainers.settings import paper
 from trainers.settings.columns import COLUMNS
@@ -20,19 +20,32 @@ from trainers.studies.generalisation import records_of
 
 def table_section(folder: Path) -> list[str]:
     """The table beside the paper's, and what reaches it."""
-    columns = [(name, "paper") for name in paper.METHODS]
+    weighted = [name for name, method in paper.METHODS.items() if method.weighted]
     return [
         "## The table\n",
         "KL in nats, the minimum along a run: mean over the seeds (standard deviation). In a cell **ours**, and below "
         "it the paper's. Weighted methods have the parameters chosen for their unweighted forms, as in the paper. A "
         "tick: at most the paper's mean plus two standard deviations (weighted), at most twice its mean "
         "(unweighted).\n",
-        *_grid(folder, columns),
+        *grid_of(folder, [(name, name, "paper") for name in paper.METHODS]),
         "\nWeighted methods with parameters chosen for themselves:\n",
-        *_grid(folder, [(name, "own") for name, method in paper.METHODS.items() if method.weighted]),
+        *grid_of(folder, [(name, name, "own") for name in weighted]),
         "",
+        *_longer_runs(folder),
         *Tally.of(folder).lines(),
         "",
+    ]
+
+
+def _longer_runs(folder: Path) -> list[str]:
+    """Cells of unweighted methods with runs as long as the paper's; nothing where none has been run."""
+    plain = [name for name, method in paper.METHODS.items() if not method.weighted]
+    found = {cell: result_of(folder, *cell, "own") for cell in itertools.product(paper.PROBLEMS, plain)}
+    return [
+        f"{problem} {name} with {result.record['updates']:,} updates, as in the paper, and parameters chosen anew: "
+        f"**{result}**, theirs {paper.TABLE[problem, name][0]:.4f} ({paper.TABLE[problem, name][1]:.4f}).\n"
+        for (problem, name), result in found.items()
+        if result
     ]
 
 
@@ -69,20 +82,19 @@ class Tally:
         return tally
 
     def add(self, folder: Path, problem: str, method: paper.Method) -> None:
-        """Counts a cell, with both kinds of parameters if it is weighted."""
+        """Counts a cell, with both kinds of parameters if it has them."""
         name = method.name
-        theirs = result_of(folder, problem, name, "paper")
-        own = result_of(folder, problem, name, "own") if method.weighted else None
-        if theirs:
-            self.kinds["weighted" if method.weighted else "unweighted"].add(reaches(theirs, problem, name))
-        if own:
+        theirs, own = (result_of(folder, problem, name, parameters) for parameters in ("paper", "own"))
+        if method.weighted and theirs:
+            self.kinds["weighted"].add(reaches(theirs, problem, name))
+        if method.weighted and own:
             self.kinds["weighted, own"].add(reaches(own, problem, name))
-        met = any(result is not None and reaches(result, problem, name) for result in (theirs, own))
-        if method.weighted and (theirs or own):
-            self.kinds["weighted, either"].add(met)
-        if theirs and not met:
-            kind = "weighted, either" if method.weighted else "unweighted"
-            self.kinds[kind].exceptions.append(f"{problem} {name}")
+        if theirs or own:
+            either = self.kinds["weighted, either" if method.weighted else "unweighted"]
+            met = any(result is not None and reaches(result, problem, name) for result in (theirs, own))
+            either.add(met)
+            if not met:
+                either.exceptions.append(f"{problem} {name}")
         best = min((result.mean for result in (theirs, own) if result), default=None)
         if best is not None and name in ("WCD_1", "WCD_10"):
             self._compare(folder, problem, method, best)
@@ -103,23 +115,15 @@ class Tally:
         ]
 
 
-def _grid(folder: Path, columns: list[tuple[str, str]]) -> list[str]:
-    """A cell for each problem and column: ours, and below it the paper's."""
-    lines = ["| | " + " | ".join(name for name, _ in columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for problem in paper.PROBLEMS:
-        row = [beside_theirs(folder, problem, name, parameters) for name, parameters in columns]
-        lines.append(f"| {problem} | {' | '.join(row)} |")
-    return lines
-
-
 def settings_section(folder: Path) -> list[str]:
     """The parameters of each cell."""
     lines = [
         "## Settings of each cell\n",
-        "KL is the lowest and the highest minimum of the seeds.\n",
-        "| problem | method | parameters | hidden | rate | variance | schedule | momentum | decay | updates | epochs | "
-        "seeds | seconds a run | lowest KL | highest KL |",
-        "|---" * 15 + "|",
+        "KL is the lowest and the highest minimum of the seeds. *Rule*: the version of the one rule by which the "
+        "parameters were chosen (`trainers/settings/grids.py`); *earlier*: from before there was one, see above.\n",
+        "| problem | method | parameters | rule | hidden | rate | variance | schedule | momentum | decay | updates | "
+        "epochs | seeds | seconds a run | lowest KL | highest KL |",
+        "|---" * 16 + "|",
     ]
     for problem, name in itertools.product(paper.PROBLEMS, COLUMNS):
         for parameters in ("paper", "own"):
@@ -128,8 +132,10 @@ def settings_section(folder: Path) -> list[str]:
                 continue
             r = result.record
             batches = 4096 / paper.BATCH_SIZE if problem in paper.BATCHED else 1
+            rule = r.get("rule") or "earlier"
             lines.append(
-                f"| {problem} | {name} | {parameters} | {r['hidden']} | {r['learning_rate']:g} | {r['variance']:g} | "
+                f"| {problem} | {name} | {parameters} | {rule} | {r['hidden']} | "
+                f"{r['learning_rate']:g} | {r['variance']:g} | "
                 f"{r['schedule']} | {r['momentum']:g} | {r.get('weight_decay', 0):g} | {r['updates']} | "
                 f"{r['updates'] / batches:.0f} | {result.seeds} | {r['seconds']:.0f} | "
                 f"{nats(result.lowest)} | {nats(result.highest)} |"

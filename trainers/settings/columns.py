@@ -1,6 +1,7 @@
 """The columns of the table: the paper's, and beside them weights that the paper does not have.
 
-All take over the parameters of an unweighted method, as the paper's weighted ones do.
+All take over the parameters of an unweighted method, as the paper's weighted ones do, and are run with parameters
+chosen for themselves as well.
 """
 
 from __future__ import annotations
@@ -29,3 +30,14 @@ OURS: Mapping[str, Method] = MappingProxyType(
 CONSISTENT = ("BCD_1", "BCD_10", "JPCD")
 
 COLUMNS: Mapping[str, Method] = MappingProxyType({**paper.METHODS, **OURS})
+
+
+def has_parameters_of_its_own(problem: str, method: Method) -> bool:
+    """Whether parameters are chosen for a column itself: weighted ones, and WCD_0 only where it is right.
+
+    Example:
+
+    >>> has_parameters_of_its_own("BS09", COLUMNS["WCD_0"]), has_parameters_of_its_own("Int12", COLUMNS["WCD_0"])
+    (False, True)
+    """
+    return method.weighted and (method.name != "WCD_0" or problem in paper.BATCHED)

@@ -1,4 +1,4 @@
-"""Grids of parameters, and the rounds of successive halving that go through them."""
+"""Grids of parameters, the rounds of successive halving that go through them, and the rule that is both."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.runs import SmallRun
 
 
@@ -60,7 +61,7 @@ class Rung(NamedTuple):
 
     Attributes:
         part: length of its runs, as a part of the full one.
-        entrants: how many settings enter; all if None.
+        entrants: how many runs enter; all settings if None.
         seeds: how often each is run; what counts is the mean.
     """
 
@@ -69,47 +70,43 @@ class Rung(NamedTuple):
     seeds: int = 1
 
 
-class Search(NamedTuple):
-    """How the parameters of a method are chosen: the grid to start from, and the rounds."""
+class Rule(NamedTuple):
+    """How the parameters of a method on a problem are chosen.
 
+    Attributes:
+        version: goes into the names of the files and into the records of what was chosen.
+        grid: the settings that the first round begins with.
+        rungs: the rounds.
+        powers: of the ratio of two rounds' lengths. A setting that goes on does so once for each, with a rate that is
+            smaller by this power of how much longer its runs are; its decay is smaller by the square root.
+    """
+
+    version: str
     grid: Grid
     rungs: tuple[Rung, ...]
+    powers: tuple[float, ...] = (0.0,)
+
+    @property
+    def slowing(self) -> float:
+        """The power for a run that is longer than those in which its parameters were chosen."""
+        return max(self.powers)
 
 
-_HALVING = (Rung(1 / 16, None), Rung(1 / 4, 8), Rung(1.0, 2))
-# Ten Gibbs steps cost several times as much: their last round is left out, and their grid is coarser.
-_HALVING_OF_LONG_CHAINS = _HALVING[:2]
-# Weighted methods often reach a KL of zero, but for rounding, with one seed, and fail with the next, without decay the
-# more often the longer their rate is high: more seeds, and a short run may win.
-_HALVING_OF_WEIGHTED = (Rung(1 / 16, None, 2), Rung(1 / 16, 4, 6), Rung(1.0, 3, 3))
-_HALVING_OF_WEIGHTED_LONG_CHAINS = (Rung(1 / 4, None, 2), Rung(1 / 4, 4, 6), Rung(1.0, 4, 3))
-
-# What halving starts from: the paper's ranges, the ends that never won in first trials left out.
-_RATES = (0.03, 0.01, 0.003, 0.001, 0.0003)
-_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01, 0.0001), _RATES, ("linear", "constant"), (paper.MOMENTUM,))
-_LONG_CHAINS = Grid((5,), (1.0, 0.1, 0.01), _RATES, ("linear",), (paper.MOMENTUM,))
-_PERSISTENT = Grid((5,), (1.0, 0.1, 0.01), (*_RATES[1:], 0.0001, 0.00001), ("linear", "constant"), (0.9, 0.0))
-# Weights take out what is noise at CD's higher rates: weighted methods want larger ones, if they may choose.
-_WEIGHTED_RATES = (0.1, 0.06, 0.03, 0.01, 0.003)
-_WEIGHTED_SHORT_CHAINS = Grid((3, 5), (1.0, 0.1, 0.01), (0.3, *_WEIGHTED_RATES), ("linear",), (paper.MOMENTUM,))
-# The larger the weights, the nearer to the data even the end of a long chain. Decay brings back what a high rate drives
-# to weights so large that chains no longer move.
-_WEIGHTED_LONG_CHAINS = Grid(
-    (5,), (3.0, 1.0), (0.3, 0.16, 0.06, 0.02, 0.006, 0.003), ("linear",), (paper.MOMENTUM,), (0.0, 0.0005)
-)
-_WEIGHTED_PERSISTENT = Grid(
-    (5,), (1.0, 0.3, 0.1), (*_WEIGHTED_RATES[2:], 0.001, 0.0003), ("linear",), (paper.MOMENTUM,)
-)
-
-HALVING: Mapping[str, Search] = MappingProxyType(
-    {
-        "CD_1": Search(_SHORT_CHAINS, _HALVING),
-        "CD_10": Search(_LONG_CHAINS, _HALVING_OF_LONG_CHAINS),
-        "PCD": Search(_PERSISTENT, _HALVING),
-        "WCD_1": Search(_WEIGHTED_SHORT_CHAINS, _HALVING_OF_WEIGHTED),
-        "WCD_10": Search(_WEIGHTED_LONG_CHAINS, _HALVING_OF_WEIGHTED_LONG_CHAINS),
-        "WPCD": Search(_WEIGHTED_PERSISTENT, _HALVING_OF_WEIGHTED),
-    }
+# The one rule for all methods and problems. The ranges are the paper's, with rates between its powers of ten, and a
+# decay, without which weighted methods lose some seeds at high rates; all rates fall linearly to zero. What counts is
+# the mean over seeds: a setting that fails with every other seed is no good choice.
+RULE = Rule(
+    version="3",
+    grid=Grid(
+        hidden_multiples=(5,),
+        variances=(1.0, 0.1, 0.01),
+        learning_rates=(0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003),
+        schedules=("linear",),
+        momenta=(paper.MOMENTUM,),
+        weight_decays=(0.0, 0.0005),
+    ),
+    rungs=(Rung(1 / 16, None, 1), Rung(1 / 4, 6, 2), Rung(1.0, 2, 3)),
+    powers=(0.0, 0.5),
 )
 
 
@@ -121,6 +118,6 @@ def _paper_grid(method: paper.Method) -> Grid:
 
 
 # The paper's whole grid, every setting at full length.
-FULL: Mapping[str, Search] = MappingProxyType(
-    {name: Search(_paper_grid(method), (Rung(1.0, None),)) for name, method in paper.METHODS.items()}
+FULL: Mapping[str, Rule] = MappingProxyType(
+    {name: Rule("full", _paper_grid(method), (Rung(1.0, None),)) for name, method in COLUMNS.items()}
 )

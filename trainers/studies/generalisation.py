@@ -17,7 +17,7 @@ from trainers.settings.runs import SmallRun
 from trainers.store.files import save_arrays
 from trainers.store.records import Records
 from trainers.store.sharing import Piece, work_off
-from trainers.studies.selection import select, slowed, slowing_of
+from trainers.studies.selection import select, slowed
 from trainers.studies.table import Cell
 from trainers.studies.work import Work
 
@@ -106,7 +106,7 @@ def settings_for(problem: str, method: paper.Method, work: Work) -> SmallRun:
     if chosen is None:
         chosen = select(problem, cell.owner, updates, dataclasses.replace(work, full=False))
         chosen = dataclasses.replace(chosen, negative_phase=method.negative_phase, gibbs_steps=method.gibbs_steps)
-    return slowed(chosen, updates, max(slowing_of(method)))
+    return slowed(chosen, updates, work.rule(method).slowing)
 
 
 def run(work: Work, deadline: float = float("inf")) -> int:

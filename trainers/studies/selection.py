@@ -1,12 +1,10 @@
-"""Choosing the parameters of a method on a small problem, by the lowest KL along a run.
+"""Choosing the parameters of a method on a small problem, by the lowest KL along a run: one rule for all.
 
-The grid is the paper's. Successive halving makes it affordable: all settings get a short run, the better ones a longer
-one, and the best a run of full length; a linearly falling rate falls to zero at the end of each. An unweighted setting
-that goes on enters the longer round twice, with its rate and with a rate that is smaller by as much as the run is
-longer: the same way, in smaller steps. (Persistent chains are lost where the weights grow too large for them, so that
-what suits a short run goes too far in a long one.) A weighted one enters with rates that are smaller by the fourth and
-by the square root of that; these are run with several seeds, and it is the mean that counts. With weight decay only
-runs of full length count, and these have less of it. The full grid runs every setting at full length.
+The rule (`trainers.settings.grids.RULE`) is data: a grid and the rounds of successive halving that make it affordable.
+All settings get a short run, the better ones a longer one, and the best runs of full length; a linearly falling rate
+falls to zero at the end of each. A setting that goes on enters the next round in several forms, with its rate and with
+smaller ones, because what suits a short run may go too far in a long one. In each round it is the mean over its seeds
+that counts. The full grid of the paper runs every setting at full length.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from trainers.studies.work import Work
 
 
 def select(problem: str, method: paper.Method, updates: int, work: Work, train: Trainer = train_all) -> SmallRun:
-    """The settings with the lowest KL; finished runs are taken from the records.
+    """The settings with the lowest KL in the last round; finished runs are taken from the records.
 
     Args:
         problem: a small problem.
@@ -33,42 +31,28 @@ def select(problem: str, method: paper.Method, updates: int, work: Work, train: 
         updates: length of a full run.
         work: protocol, folder and the rest.
         train: what trains the runs.
-
-    Returns:
-        The settings chosen. Those of an unweighted method are of full length; of a weighted one, which may do better in
-        a shorter run, of the length that they were chosen at.
     """
-    protocol = work.protocol.selection
-    records = Records(work.small / "selection" / f"{problem}-{method.name}{'-full' if work.full else ''}.jsonl")
-    grid, rungs = (protocol.full if work.full else protocol.searches)[method.name]
+    protocol, rule = work.protocol.selection, work.rule(method)
+    records = Records(work.small / "selection" / f"{problem}-{method.name}-{rule.version}.jsonl")
     visible = tf_wcd.datasets.load(problem)[0].shape[1]
-    entrants = grid.runs(problem, visible, method, updates)
-    means: dict[SmallRun, float] = {}
-    for number, rung in enumerate(rungs):
-        length = max(protocol.evaluations, round(updates * rung.part))
-        runs = entering(entrants, rung, length, slowing_of(method))
+    runs = rule.grid.runs(problem, visible, method, updates)
+    for number, rung in enumerate(rule.rungs):
+        runs = entering(runs, rung, max(protocol.evaluations, round(updates * rung.part)), rule.powers)
         totals = dict.fromkeys(runs, 0.0)
         for repeat in range(rung.seeds):
             training = Training(
-                protocol.seed + number + len(rungs) * repeat,
+                protocol.seed + number + len(rule.rungs) * repeat,
                 protocol.evaluations,
                 work.small / "checkpoints",
-                f"select {problem} {method.name}, round {number + 1} of {len(rungs)}, {len(runs)} settings",
+                f"select {problem} {method.name}, round {number + 1} of {len(rule.rungs)}, {len(runs)} settings",
                 work.verbose,
                 work.plan(),
             )
             have = _train_round(runs, number, training, records, train)
             for run in runs:
                 totals[run] += _or_infinity(have[run])
-        entrants = sorted(runs, key=totals.__getitem__)
-        # The first of several rounds has few seeds: its best settings are the lucky ones. A short run may win, but not
-        # one with decay, which brings back what is lost if it has the time.
-        if number:
-            lasting = number == len(rungs) - 1
-            means.update((run, total / rung.seeds) for run, total in totals.items() if lasting or not run.weight_decay)
-    if method.weighted and not work.full:
-        return min(means, key=means.__getitem__)
-    return dataclasses.replace(entrants[0], updates=updates)
+        runs = sorted(runs, key=totals.__getitem__)
+    return dataclasses.replace(runs[0], updates=updates)
 
 
 def _train_round(
@@ -84,13 +68,8 @@ def _train_round(
     return known()
 
 
-def slowing_of(method: paper.Method) -> tuple[float, ...]:
-    """The powers of the length of a run that a rate goes down with where the run gets longer."""
-    return (0.0, 0.25, 0.5) if method.weighted else (0.0, 1.0)
-
-
 def slowed(settings: SmallRun, updates: int, power: float) -> SmallRun:
-    """SmallRun for a run of another length, with a rate that is smaller by a power of how much longer it is.
+    """Settings for a run of another length, with a rate that is smaller by a power of how much longer it is.
 
     The decay is smaller by its square root: it has more time, and what it leaves of the KL is the less.
     """
@@ -103,9 +82,7 @@ def slowed(settings: SmallRun, updates: int, power: float) -> SmallRun:
     )
 
 
-def entering(
-    ordered: Sequence[SmallRun], rung: Rung, updates: int, powers: Sequence[float] = (0.0, 1.0)
-) -> list[SmallRun]:
+def entering(ordered: Sequence[SmallRun], rung: Rung, updates: int, powers: Sequence[float]) -> list[SmallRun]:
     """The runs of a round: all settings at its length or, if only some may enter, the first ones, each in its forms.
 
     Args:

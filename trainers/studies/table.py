@@ -1,7 +1,7 @@
 """The paper's table: minimum KL of its six methods on nine problems, and of the columns that we add.
 
-A weighted method of the paper is run twice, with the parameters that were chosen for its unweighted form, as the paper
-does, and with parameters chosen for itself. The columns of ours are run with the former.
+A weighted method is run twice, with the parameters that were chosen for its unweighted form, as the paper does, and
+with parameters chosen for itself.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from trainers.runs.small_problems import Trainer, Training, train_all, train_group
 from trainers.settings import paper
-from trainers.settings.columns import COLUMNS
+from trainers.settings.columns import COLUMNS, has_parameters_of_its_own
 from trainers.settings.protocol import Effort, TableProtocol
 from trainers.settings.runs import SmallRun
 from trainers.store.files import save_arrays
 from trainers.store.records import Records
 from trainers.store.sharing import Piece, work_off, work_together
 from trainers.studies.search import train_with_tuner
-from trainers.studies.selection import select, slowed, slowing_of
+from trainers.studies.selection import select, slowed
 from trainers.studies.work import Work
 
 
@@ -64,8 +64,11 @@ class Cell(NamedTuple):
         return SmallRun.from_record(done[0]) if done else None
 
 
-def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
-    """All cells: each unweighted method and its weighted form with the same parameters, then those with their own."""
+def cells(problems: Sequence[str], methods: Sequence[str], protocol: TableProtocol) -> list[Cell]:
+    """All cells: each unweighted method and its weighted forms with the same parameters, then those with their own.
+
+    An unweighted method is among the latter where the protocol has longer runs for it.
+    """
     chosen = [COLUMNS[name] for name in methods]
     alike = [
         Cell(problem, method, "paper")
@@ -74,8 +77,13 @@ def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
         for method in chosen
         if method.parameters_of == owner
     ]
-    searched = [method for method in chosen if method.weighted and method.name in paper.METHODS]
-    return alike + [Cell(problem, method, "own") for problem in problems for method in searched]
+    own = [
+        Cell(problem, method, "own")
+        for problem in problems
+        for method in chosen
+        if has_parameters_of_its_own(problem, method) or (problem, method.name) in protocol.longer
+    ]
+    return alike + own
 
 
 def run_cell(cell: Cell, work: Work, train: Trainer = train_all) -> list[dict[str, Any]]:
@@ -91,30 +99,34 @@ def run_cell(cell: Cell, work: Work, train: Trainer = train_all) -> list[dict[st
     done = records.read()
     if len(done) >= seeds:
         return done
-    owner = cell.owner
-    settings = cell._replace(method=owner).settings_used(work.small) or select(
-        cell.problem, owner, protocol.effort(cell.problem, owner).updates, work, train
-    )
-    updates = protocol.effort(cell.problem, cell.method).updates
-    if cell.parameters == "own":
-        updates = (cell.longer(protocol) or settings).updates
-        settings = slowed(settings, updates, max(slowing_of(cell.method)))
-    settings = dataclasses.replace(
-        settings,
-        negative_phase=cell.method.negative_phase,
-        gibbs_steps=cell.method.gibbs_steps,
-        updates=updates,
-    )
+    settings, rule = parameters_of(cell, work, train)
     with work.searcher.turn(work.small / "checkpoints" / f"{cell.name}.seeds.lock") as ours:
         done = records.read()
         if not ours or len(done) >= seeds:
             return done
-        return run_seeds(cell, settings, seeds, work)
+        return run_seeds(cell, settings, rule, work)
 
 
-def run_seeds(cell: Cell, settings: SmallRun, seeds: int, work: Work) -> list[dict[str, Any]]:
+def parameters_of(cell: Cell, work: Work, train: Trainer) -> tuple[SmallRun, str | None]:
+    """The settings of a cell and the version of the rule that chose them; None for rules that records did not name."""
+    protocol, owner = work.protocol.table, cell.owner
+    updates = protocol.effort(cell.problem, cell.method).updates
+    if alike := cell._replace(method=owner).records(work.small).read():
+        settings, version = SmallRun.from_record(alike[0]), alike[0].get("rule")
+    else:
+        length = protocol.effort(cell.problem, owner).updates
+        settings, version = select(cell.problem, owner, length, work, train), work.rule(owner).version
+    if longer := cell.longer(protocol):
+        updates = longer.updates
+        settings = slowed(settings, updates, work.rule(owner).slowing)
+    phase, steps = cell.method.negative_phase, cell.method.gibbs_steps
+    return dataclasses.replace(settings, negative_phase=phase, gibbs_steps=steps, updates=updates), version
+
+
+def run_seeds(cell: Cell, settings: SmallRun, rule: str | None, work: Work) -> list[dict[str, Any]]:
     """Trains one setting with several seeds side by side; keeps the records and all states' log-probabilities."""
     protocol = work.protocol.table
+    seeds = cell.seeds(protocol)
     training = Training(
         protocol.seed,
         protocol.evaluations,
@@ -126,9 +138,10 @@ def run_seeds(cell: Cell, settings: SmallRun, seeds: int, work: Work) -> list[di
     result = train_group([settings] * seeds, training)
     # The distribution comes first: a cell whose records are there is finished.
     save_arrays(cell.distribution(work.small), log_probabilities=result.log_probabilities[0])
-    cell.records(work.small).append(*result.records)
+    records = [{**record, "rule": rule} for record in result.records]
+    cell.records(work.small).append(*records)
     result.forget()
-    return result.records
+    return records
 
 
 def run(work: Work, deadline: float = float("inf")) -> int:
@@ -152,5 +165,5 @@ def run(work: Work, deadline: float = float("inf")) -> int:
             lambda: run_cell(cell, work, train),
         )
 
-    pieces = map(piece, cells(work.problems, work.methods))
+    pieces = map(piece, cells(work.problems, work.methods, work.protocol.table))
     return work_together(pieces) if work.searcher.shared else work_off(pieces, deadline)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainers.settings import paper
 from trainers.settings.columns import COLUMNS
+from trainers.settings.grids import Rule
 from trainers.settings.protocol import PAPER, Protocol
 from trainers.store.sharing import Searcher
 
@@ -52,6 +53,11 @@ class Work:
     def large(self) -> Path:
         """Folder of the image sets."""
         return self.folder / "large"
+
+    def rule(self, method: paper.Method) -> Rule:
+        """How parameters of a method are chosen."""
+        selection = self.protocol.selection
+        return selection.full[method.name] if self.full else selection.rule
 
     def plan(self) -> Plan:
         """How runs are kept."""

@@ -6,6 +6,7 @@ import importlib
 import pytest
 
 from trainers.settings import paper
+from trainers.settings.columns import COLUMNS
 from trainers.settings.dbn import PARTS
 from trainers.settings.protocol import PAPER, PROTOCOLS
 from trainers.settings.runs import DBNRun, ImageMethod, ImageRun, SmallRun
@@ -38,10 +39,10 @@ def test_nobody_can_change_a_protocol():
     with pytest.raises(AttributeError):
         PAPER.table.seed = 1
     for protocol in PROTOCOLS.values():
-        for mapping in (protocol.table.efforts, protocol.selection.searches, protocol.best.updates):
+        for mapping in (protocol.table.efforts, protocol.selection.full, protocol.best.updates):
             with pytest.raises(TypeError):
                 mapping["BS09"] = None
-        assert set(protocol.selection.searches) == set(protocol.selection.full) == set(paper.METHODS)
+        assert set(protocol.selection.full) == set(COLUMNS)
         assert set(protocol.table.efforts) == set(paper.PROBLEMS)
 
 

@@ -1,12 +1,11 @@
 """How parameters are chosen: the rounds of successive halving, with training that is only pretended."""
 
-from types import MappingProxyType
-
 import numpy as np
 import pytest
 
 from trainers.settings import paper
-from trainers.settings.grids import FULL, HALVING, Grid
+from trainers.settings.columns import COLUMNS
+from trainers.settings.grids import FULL, RULE, Grid
 from trainers.settings.protocol import PAPER
 from trainers.studies.selection import select
 from trainers.studies.work import Work
@@ -41,47 +40,42 @@ def test_halving_keeps_the_better_settings_and_resumes(tmp_path):
     chosen = select("BS09", method, 16_000, work, train)
     assert chosen.learning_rate == 0.003
     assert chosen.updates == 16_000
-    grid = HALVING["CD_1"].grid.runs("BS09", 9, method, 16_000)
-    assert [len(runs) for _, runs in seen] == [len(grid), 8, 2]
-    assert [runs[0].updates for _, runs in seen] == [1000, 4000, 16_000]
-    # What goes on does so with its rate, and with one that is smaller by as much as the run is longer.
-    assert {run.learning_rate for run in seen[1][1]} == {0.003, 0.00075}
-    assert [run.learning_rate for run in seen[2][1]] == [0.003, 0.00075]
+    grid = RULE.grid.runs("BS09", 9, method, 16_000)
+    assert [len(runs) for _, runs in seen] == [len(grid), 6, 6, 2, 2, 2]
+    assert [runs[0].updates for _, runs in seen] == [1000, 4000, 4000, 16_000, 16_000, 16_000]
+    assert len({seed for seed, _ in seen}) == 6, "each time with another seed"
+    # What goes on does so with its rate, and with one that is smaller by the square root of how much longer the run is.
+    assert {run.learning_rate for run in seen[1][1]} == {0.003, 0.0015}
+    assert [run.learning_rate for run in seen[3][1]] == [0.003, 0.0015]
     # All runs are in the records: nothing is trained again.
     train, seen = pretended(distance_from(0.001))
     assert select("BS09", method, 16_000, work, train) == chosen
-    assert [runs for _, runs in seen] == [[], [], []]
+    assert not any(runs for _, runs in seen)
 
 
-@pytest.mark.parametrize("best_length", [1000, 16_000])
-def test_weighted_settings_are_judged_by_the_mean_of_several_seeds(tmp_path, best_length):
-    """The rate that is best with the first seed fails with the second; the run that is better, short or long, wins."""
-    method, work = paper.METHODS["WCD_1"], Work(tmp_path)
+@pytest.mark.parametrize("name", ["CD_1", "WCD_10", "JPCD"])
+def test_settings_are_judged_by_the_mean_of_several_seeds(tmp_path, name):
+    """The rate that is best with the first seed of a round fails with the second one, whatever the method."""
 
     def kl(run, before):
         if before and run.learning_rate == 0.03:
             return 0.5
-        return abs(run.learning_rate - 0.03) + 0.001 * (run.updates != best_length)
+        return abs(run.learning_rate - 0.03)
 
-    train, seen = pretended(kl)
-    chosen = select("BS09", method, 16_000, work, train)
-    assert [runs[0].updates for _, runs in seen] == [1000] * 8 + [16_000] * 3
-    assert len({seed for seed, _ in seen}) == 11, "each time with another seed"
-    assert (chosen.learning_rate, chosen.updates) == (0.01, best_length)
-    train, seen = pretended(kl)
-    assert select("BS09", method, 16_000, work, train) == chosen
-    assert not any(runs for _, runs in seen), "nothing is trained again"
+    train, _ = pretended(kl)
+    chosen = select("BS09", COLUMNS[name], 16_000, Work(tmp_path), train)
+    assert chosen.learning_rate == 0.015, "the other form of the best rate"
+    assert chosen.updates == 16_000
+    assert (tmp_path / "small" / "selection" / f"BS09-{name}-{RULE.version}.jsonl").exists()
 
 
-@pytest.mark.parametrize(("decay", "length"), [(0.0, 4000), (0.001, 16_000)])
-def test_a_short_run_with_decay_does_not_win(tmp_path, decay, length):
-    """The shorter a run the better it is here; with decay, half of it in runs four times as long, only these count."""
-    grid = Grid((1,), (1.0,), (0.1, 0.01), ("linear",), (0.9,), (decay,))
-    searches = MappingProxyType({"WCD_10": HALVING["WCD_10"]._replace(grid=grid)})
-    protocol = PAPER._replace(selection=PAPER.selection._replace(searches=searches))
-    train, _ = pretended(lambda run, _: run.updates + run.learning_rate)
+def test_decay_falls_by_the_square_root_of_the_length(tmp_path):
+    grid = Grid((1,), (1.0,), (0.1,), ("linear",), (0.9,), (0.001,))
+    protocol = PAPER._replace(selection=PAPER.selection._replace(rule=RULE._replace(grid=grid)))
+    train, seen = pretended(lambda run, _: run.learning_rate)
     chosen = select("BS09", paper.METHODS["WCD_10"], 16_000, Work(tmp_path, protocol=protocol), train)
-    assert (chosen.updates, chosen.weight_decay) == (length, decay / 2)
+    assert [runs[0].weight_decay for _, runs in seen] == [0.001, 0.0005, 0.0005, 0.00025, 0.00025, 0.00025]
+    assert (chosen.learning_rate, chosen.weight_decay) == (0.025, 0.00025)
 
 
 def test_full_grid_is_the_papers(tmp_path):
