@@ -157,6 +157,14 @@ class Reservation:
                 self._size = 0
 
 
+class _Ticket:
+    """A request's place in the queue; its own event wakes it alone."""
+
+    def __init__(self) -> None:
+        self.called = False  # it is its turn
+        self.woken = threading.Event()  # it is its turn, or it has been cancelled
+
+
 class Admission:
     """A limit on the requests that run at the same time, and on those that wait for their turn.
 
@@ -169,8 +177,8 @@ class Admission:
         self._free = running
         self._limit = running + waiting
         self._inside = 0
-        self._queue: collections.deque[object] = collections.deque()
-        self._changed = threading.Condition()
+        self._queue: collections.deque[_Ticket] = collections.deque()
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def slot(self, deadline: float | None, cancellation: Cancellation | None = None) -> Iterator[None]:
@@ -180,39 +188,45 @@ class Admission:
             ServingError: RESOURCE_EXHAUSTED if too many requests wait already, DEADLINE_EXCEEDED if the deadline passes
                 before, CANCELLED if the request is cancelled before.
         """
-        with self._changed:
+        cancellation = cancellation or Cancellation()
+        with self._lock:
             if self._inside >= self._limit:
                 raise exhausted(f"The server has {self._limit} requests at hand already")
             self._inside += 1
         try:
-            self._wait(deadline, cancellation or Cancellation())
+            self._wait(deadline, cancellation)
             try:
+                cancellation.check()
                 yield
             finally:
-                with self._changed:
-                    self._free += 1
-                    self._changed.notify_all()
+                self._leave()
         finally:
-            with self._changed:
+            with self._lock:
                 self._inside -= 1
 
     def _wait(self, deadline: float | None, cancellation: Cancellation) -> None:
-        ticket = object()
-        with cancellation.calling(self._wake), self._changed:
-            self._queue.append(ticket)
-            try:
-                while not self._free or self._queue[0] is not ticket:
-                    cancellation.check()
-                    left = None if deadline is None else deadline - time.monotonic()
-                    if left is not None and left <= 0:
-                        raise deadline_exceeded()
-                    self._changed.wait(left)
-                cancellation.check()
+        """Returns when it is the request's turn, which `_leave` ends."""
+        with self._lock:
+            if self._free:  # then nobody waits
                 self._free -= 1
-            finally:
-                self._queue.remove(ticket)
-                self._changed.notify_all()  # the next one may be first now
+                return
+            ticket = _Ticket()
+            self._queue.append(ticket)
+        with cancellation.calling(ticket.woken.set):
+            ticket.woken.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            if ticket.called:
+                return
+            self._queue.remove(ticket)
+        cancellation.check()
+        raise deadline_exceeded()
 
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+    def _leave(self) -> None:
+        """Gives the turn to the one that has waited longest."""
+        with self._lock:
+            if not self._queue:
+                self._free += 1
+                return
+            ticket = self._queue.popleft()
+            ticket.called = True
+        ticket.woken.set()

@@ -99,7 +99,9 @@ class Batcher:
         self.parameters = parameters
         self._queues: collections.OrderedDict[Hashable, Queue] = collections.OrderedDict()
         self._running: list[int] = []  # steps of the batches that run
-        self._changed = threading.Condition()
+        # Each kind of thread is woken when there may be something for it to do, and not with every request.
+        self._lock = threading.RLock()
+        self._ordinary, self._passing = threading.Condition(self._lock), threading.Condition(self._lock)
         self._stopping = False
         ordinary = parameters.num_batch_threads
         self._threads = [
@@ -144,7 +146,7 @@ class Batcher:
 
     def _enqueue(self, key: Hashable, steps: int, task: Task) -> tuple[Queue, list[Task]]:
         limit = self.parameters.max_enqueued_batches * self.parameters.batch_rows
-        with self._changed:
+        with self._lock:
             if self._stopping:
                 raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is shutting down")
             queue = self._queues.setdefault(key, Queue(steps))
@@ -161,7 +163,9 @@ class Batcher:
                 # or after another part's error, and an unloaded model is freed as soon as nobody holds it.
                 part.servable.acquire()
             queue.tasks.extend(parts)
-            self._changed.notify_all()
+            self._ordinary.notify()
+            if self._may_pass(queue):
+                self._passing.notify()
         return queue, parts
 
     def _result(self, task: Task) -> list[np.ndarray]:
@@ -178,7 +182,7 @@ class Batcher:
 
     def _drop(self, queue: Queue, parts: list[Task]) -> None:
         """Takes tasks that nobody waits for out of their queue: others can have their place."""
-        with self._changed:
+        with self._lock:
             dropped = [part for part in parts if part in queue.tasks]
             for part in dropped:
                 queue.tasks.remove(part)
@@ -187,9 +191,9 @@ class Batcher:
 
     def stop(self, timeout: float = 60.0) -> None:
         """Accepts no more requests, and runs those that wait, for at most so many seconds."""
-        with self._changed:
+        with self._lock:
             self._stopping = True
-            self._changed.notify_all()
+            self._wake_all()
         end = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -198,23 +202,31 @@ class Batcher:
 
     def _work(self, passes: bool) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 taken = self._next_batch(passes)
                 if taken is None:
                     return
                 queue, batch = taken
                 self._running.append(queue.steps)
                 queue.running += 1
-                self._changed.notify_all()  # shorter work may pass this one by
+                self._wake_all()  # for what it has left, and for shorter work that may pass it by
             start = time.monotonic()
             self._run(batch)
             end = time.monotonic()
-            with self._changed:
+            with self._lock:
                 self._running.remove(queue.steps)
                 queue.running -= 1
                 queue.expected = len(batch) + len(queue.tasks)
                 queue.wait_until = end + min(self.parameters.batch_timeout_micros * 1e-6, (end - start) / 2)
-                self._changed.notify_all()
+                self._wake_all()
+
+    def _wake_all(self) -> None:
+        self._ordinary.notify_all()
+        self._passing.notify_all()
+
+    def _may_pass(self, queue: Queue) -> bool:
+        """Whether a queue's work is so short that it passes by all that runs."""
+        return bool(self._running) and PASSED * queue.steps <= min(self._running)
 
     def _next_batch(self, passes: bool) -> tuple[Queue, list[Task]] | None:
         while True:
@@ -225,7 +237,7 @@ class Batcher:
                     if now > queue.wait_until and not queue.running:
                         del self._queues[key]
                     continue
-                if passes and not (self._running and PASSED * queue.steps <= min(self._running)):
+                if passes and not self._may_pass(queue):
                     continue
                 # The clients that were just answered send their next requests immediately. Without the wait these would
                 # miss the batch of those that waited meanwhile, every time: two batches of half the size.
@@ -235,7 +247,8 @@ class Batcher:
                 soonest = min(queue.wait_until, queue.wait_until if soonest is None else soonest)
             if self._stopping and not any(queue.tasks for queue in self._queues.values()):
                 return None
-            self._changed.wait(None if soonest is None else soonest - now)
+            mine = self._passing if passes else self._ordinary
+            mine.wait(None if soonest is None else soonest - now)
 
     def _take(self, key: Hashable, queue: Queue) -> list[Task]:
         batch: list[Task] = []

@@ -57,7 +57,7 @@ def ask(batcher, model, values, results, deadline=None, **kwargs):
 def waiting(batcher, rows):
     """Waits until so many rows are in the queues."""
     for _ in range(3000):
-        with batcher._changed:
+        with batcher._lock:
             if sum(queue.rows for queue in batcher._queues.values()) == rows:
                 return
         threading.Event().wait(0.01)
@@ -263,7 +263,7 @@ def test_short_work_that_was_seen_before_the_long_work_ran_passes_it_by(monkeypa
 
     def late(self, passes):  # the ordinary thread looks only when the passing ones have seen no reason to pass
         while not passes and not hold.is_set():
-            self._changed.wait(0.02)
+            self._ordinary.wait(0.02)
         return look(self, passes)
 
     monkeypatch.setattr(Batcher, "_next_batch", late)

@@ -1,6 +1,7 @@
 """Work that nobody wants any more ends: after a client has left, at deadlines, and at the end of the server."""
 
 import signal
+import threading
 import time
 
 import grpc
@@ -119,6 +120,57 @@ def test_who_waits_may_leave():
             pass
     with admission.slot(None):
         pass
+
+
+def test_turns_go_round_first_come_first_served_whoever_leaves():
+    """Many threads, some of which are cancelled or late while they wait: no turn is lost, none is given twice."""
+    admission, rng = Admission(2, 1000), np.random.default_rng(0)
+    lock, inside, most, served, left = threading.Lock(), [0], [0], [], []
+
+    def ask(cancellation, deadline):
+        try:
+            with admission.slot(deadline, cancellation):
+                with lock:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                time.sleep(0.001)
+                with lock:
+                    inside[0] -= 1
+                served.append(cancellation)
+        except ServingError:
+            left.append(cancellation)
+
+    asked = [(Cancellation(), time.monotonic() + rng.choice([0.05, 60.0])) for _ in range(200)]
+    threads = [threading.Thread(target=ask, args=each) for each in asked]
+    for thread in threads:
+        thread.start()
+    for number in rng.choice(len(asked), 60, replace=False):
+        asked[number][0].cancel()
+    for thread in threads:
+        thread.join(60)
+    assert len(served) + len(left) == len(asked)
+    assert served
+    assert most == [2]
+    with admission.slot(time.monotonic() + 1), admission.slot(time.monotonic() + 1):
+        pass  # both turns are free again
+
+
+def test_whoever_came_first_is_served_first():
+    admission, order = Admission(1, 10), []
+
+    def ask(number):
+        with admission.slot(None):
+            order.append(number)
+
+    with admission.slot(None):
+        threads = []
+        for number in range(5):
+            threads.append(threading.Thread(target=ask, args=(number,)))
+            threads[-1].start()
+            eventually(lambda n=number: len(admission._queue) == n + 1)
+    for thread in threads:
+        thread.join(10)
+    assert order == list(range(5))
 
 
 @pytest.mark.slow
