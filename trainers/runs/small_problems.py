@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 import tf_wcd
+from tf_wcd import negative_phases
 from tf_wcd.ensemble import RBMEnsemble
 from tf_wcd.evaluation.exact import kl_from_log_prob, log_prob
 from trainers.runs.progress import ProgressLine
@@ -219,10 +220,8 @@ def build(runs: Sequence[SmallRun], seed: int) -> RBMEnsemble:
         initial_stddev=[float(np.sqrt(run.variance)) for run in runs],
         visible_type="spin",
         hidden_type="spin",
-        negative_phase=first.negative_phase,
+        negative_phase=_phase_of(first),
         seed=seed,
-        # The exact gradient takes no Gibbs steps.
-        **({} if first.negative_phase == "exact" else {"gibbs_steps": first.gibbs_steps}),
     )
     rate: Any = 1.0
     if first.schedule == "linear":
@@ -230,6 +229,13 @@ def build(runs: Sequence[SmallRun], seed: int) -> RBMEnsemble:
     # The members' own rates multiply their gradients; SGD's rate, and with it the decay, is that of the schedule.
     ensemble.compile(keras.optimizers.SGD(rate, momentum=first.momentum, weight_decay=first.weight_decay or None))
     return ensemble
+
+
+def _phase_of(run: SmallRun) -> negative_phases.NegativePhase:
+    if run.negative_phase == "exact":
+        return negative_phases.get("exact")  # takes no Gibbs steps
+    observers = 0 if run.negative_phase == "jpcd" else None  # nobody asks for a running log Z here
+    return negative_phases.get(run.negative_phase, gibbs_steps=run.gibbs_steps, observers=observers)
 
 
 def side_by_side(runs: Sequence[SmallRun], at_once: int = 30) -> list[list[SmallRun]]:
