@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.images import Shape, as_rows
 from tf_wcd.tables import check_names, table_of
 from tf_wcd.units import Unit
 
@@ -24,6 +25,7 @@ def check_visible(
     strict: bool = False,
     names: Any = None,
     missing: bool = False,
+    shape: Shape = None,
 ) -> np.ndarray:
     """Visible states as an array ``[rows, width]``.
 
@@ -36,18 +38,19 @@ def check_visible(
         strict: accept only states of the unit, not expectations.
         names: names of the columns that a frame must have; ``None`` for any.
         missing: accept NaN, for unknown units, in all columns of a unit or in none.
+        shape: shape of an example, where images are accepted besides rows.
 
     Raises:
         ValueError: for anything but a non-empty matrix of the right width with values that the unit accepts.
     """
     x, own_names = table_of(x, what)
     check_names(own_names, names, what)
+    x = as_rows(x, shape)
     if x.dtype == object or not (np.issubdtype(x.dtype, np.number) or x.dtype == bool):
         raise ValueError(f"`{what}` must be an array of numbers. Received: dtype {x.dtype}")
     if x.ndim != 2:
         raise ValueError(
-            f"`{what}` must have the shape [examples, visible units]; reshape images to rows, by "
-            f"x.reshape(len(x), -1). Received: shape {x.shape}"
+            f"`{what}` must have the shape [examples, visible units]{_of_images(x, shape)}. Received: shape {x.shape}"
         )
     if not x.shape[0] or not x.shape[1]:
         raise ValueError(f"`{what}` is empty: at least one example is needed. Received: shape {x.shape}")
@@ -86,6 +89,44 @@ def check_visible(
                 f"Received: {_first(x, bad, own_names)}"
             )
     return given
+    if _any_chunk(x, unit.accepts):
+        hint = unit.hint(float(x.min()), float(x.max()))
+        bad = ~_of_array(unit.accepts, x)
+        raise ValueError(
+            f"`{what}` must be {unit.domain()} for {unit.name!r} visible units{hint}. "
+            f"Received: {_first(x, bad, own_names)}"
+        )
+    if strict and _any_chunk(x, unit.are_states):
+        bad = ~_of_array(unit.are_states, x)
+        bad = bad if unknown is None else bad & ~unknown
+        if bad.any():
+            own, _ = unit.part_of(int(np.argwhere(bad)[0, 1]), x.shape[1])
+            raise ValueError(
+                f"`{what}` must hold states of {own.name!r} units, {own.state_domain()}. "
+                f"Received: {_first_unit(x, bad, unit, own_names)}"
+            )
+    return given
+
+
+def check_start(initial: Any, shape: Shape, check: Callable[..., np.ndarray]) -> np.ndarray:
+    """Data that chains start from, ``[n, columns]``: one example or several, as rows or in their shape.
+
+    Args:
+        initial: what the user passed.
+        shape: shape of an example, where the model takes images.
+        check: the model's check of its data, ``check(x, name of the argument)``.
+    """
+    table = table_of(initial, "initial")
+    return check(table._replace(values=np.atleast_2d(as_rows(table.values, shape, one=True))), "initial")
+
+
+def _of_images(x: np.ndarray, shape: Shape) -> str:
+    """What to do with data of several axes, for messages."""
+    if shape is not None:
+        return f" or [examples, {', '.join(map(str, shape))}]"
+    if x.ndim < 3:
+        return ""
+    return f"; reshape images to rows, by x.reshape(len(x), -1), or make the layer with visible_shape={x.shape[1:]}"
 
 
 def _with_middle(x: np.ndarray, unknown: np.ndarray, unit: Unit, what: str, names: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import is_integer
+from tf_wcd.images import shape_of_rows
 from tf_wcd.layer import RBMLayer
 from tf_wcd.negative_phases import State
 from tf_wcd.random import key_of_members
@@ -201,6 +202,7 @@ class RBMEnsemble(ContrastiveModel):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x] of every member, ``[count, batch, units]``; labels are summed over."""
+        inputs = self.rows_of_inputs(inputs)
         if self.classes:
             return self.hidden_mean_of_data(inputs)
         fields = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + tf.expand_dims(self.hidden_bias, 1)
@@ -208,7 +210,7 @@ class RBMEnsemble(ContrastiveModel):
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[count, batch, units]``."""
-        return (self.count, *input_shape[:-1], self.units)
+        return (self.count, *shape_of_rows(input_shape, self.visible_shape)[:-1], self.units)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -11,12 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, is_integer
+from tf_wcd.data_checks import check_start
+from tf_wcd.images import as_images, as_rows, shape_of_rows
 from tf_wcd.negative_phases import composition
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, key_of
 from tf_wcd.sampling.annealing import check_temperatures
 from tf_wcd.sampling.samplers import by_exchange, by_gibbs
 from tf_wcd.sampling.starts import start_of_chains
+from tf_wcd.tables import array_of
 from tf_wcd.training.conditional_model import ConditionalModel
 from tf_wcd.training.inputs.labels import one_hot_for_all
 
@@ -88,10 +91,14 @@ class RBMLayer(ConditionalModel):
             and functions of states; `sample` takes a ``condition``, and `given` is the RBM under one. With
             ``negative_phase="cd"`` or ``"exact"``: other points would mix conditions.
         condition_regularizer: penalty on both kernels of the condition.
+        visible_shape: shape of an example that is no row, ``(28, 28)`` for images say. Every method that takes data
+            then takes ``[n, 28, 28]`` as well as rows of 784 columns; `sample` gives images, `reconstruct` and `impute`
+            what they were given, and pictures of the model have that shape. Places mean nothing to an RBM: its
+            parameters, `distribution`, and the signatures of `export` are those of rows.
         seed: seed of the initial kernel, the order of the data and all sampling. The same seed gives the same results.
 
     Input shape:
-        ``[batch, visible units]``, without labels.
+        ``[batch, visible units]``, without labels; or ``[batch, *visible_shape]``.
 
     Output shape:
         ``[batch, units]``: E[h | x].
@@ -116,6 +123,8 @@ class RBMLayer(ConditionalModel):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """E[h | x]; labels are summed over."""
+        if not self.conditions:
+            inputs = self.rows_of_inputs(inputs)
         if self.classes:
             mean = self.hidden_mean_of_data(inputs)
         elif self.conditions:
@@ -131,7 +140,7 @@ class RBMLayer(ConditionalModel):
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[batch, units]``."""
         pair = self.conditions and isinstance(input_shape[0], list | tuple)
-        return (*(input_shape[0] if pair else input_shape)[:-1], self.units)
+        return (*shape_of_rows(input_shape[0] if pair else input_shape, self.visible_shape)[:-1], self.units)
 
     def sample(
         self,
@@ -154,7 +163,7 @@ class RBMLayer(ConditionalModel):
             num_samples: number of chains; the last state of each is returned.
             gibbs_steps: steps of each chain, 0 or more. The chains have the model's distribution in the limit of many.
             initial: visible states that the chains start from, ``[num_samples, visible units]`` or one row for all;
-                random states if not given.
+                random states if not given. Images, or one, are taken as well, as of the next argument.
             clamp: ``[visible units]`` or ``[num_samples, visible units]``, true where a unit is held at its value in
                 ``initial`` while the others are drawn given it.
             seed: an integer for reproducible samples; if not given, each call draws new ones.
@@ -169,18 +178,23 @@ class RBMLayer(ConditionalModel):
                 one row for each. Such layers sample by ``"gibbs"`` alone; `given` makes one that has all methods.
 
         Returns:
-            ``[num_samples, visible units]``, without the columns of the labels.
+            ``[num_samples, visible units]``, without the columns of the labels; with a ``visible_shape``
+            ``[num_samples, *visible_shape]``.
         """
+        if initial is not None:
+            initial = check_start(initial, self.visible_shape, self.checked_data)
+        clamp = None if clamp is None else as_rows(array_of(clamp, "clamp"), self.visible_shape, one=True)
         if labels is not None:
             self.require_classes(f"labels of type {type(labels).__name__}")
             rows = check_integer("num_samples", num_samples)
             labels = one_hot_for_all(labels, self.classes, rows, self.variable_dtype)
         if condition is not None or self.conditions:
-            return self.sample_given(condition, num_samples, gibbs_steps, initial, clamp, seed, method)
+            drawn = self.sample_given(condition, num_samples, gibbs_steps, initial, clamp, seed, method)
+            return self._as_data(drawn)
         if method == "ptt":
             if labels is not None:
                 raise ValueError("The method 'ptt' has chains of its own: it takes no `labels`.")
-            return self._data_columns(self._samples_of_phase(num_samples, gibbs_steps, initial, clamp, seed))
+            return self._as_data(self._samples_of_phase(num_samples, gibbs_steps, initial, clamp, seed))
         if method not in SAMPLERS:
             raise ValueError(f"`method` must be one of {[*SAMPLERS, 'ptt']}. Received: method={method!r}")
         if initial is None and method == "gibbs":
@@ -191,11 +205,11 @@ class RBMLayer(ConditionalModel):
         )
         betas = check_temperatures(temperatures) if method == "pt" else None
         more = [] if betas is None else [self._base_bias(), tf.constant(betas, start.visible.dtype)]
-        return self._data_columns(call_compiled(SAMPLERS[method], self, *start, key, *more, jit_compile=None))
+        return self._as_data(call_compiled(SAMPLERS[method], self, *start, key, *more, jit_compile=None))
 
-    def _data_columns(self, visible: tf.Tensor) -> tf.Tensor:
-        """The visible units without the labels that users pass apart."""
-        return visible[..., : self.data_width] if self.classes else visible
+    def _as_data(self, visible: tf.Tensor) -> tf.Tensor:
+        """The visible units as users have them: without labels, and in the shape of the data."""
+        return as_images(visible[..., : self.data_width] if self.classes else visible, self.visible_shape)
 
     def _samples_of_phase(self, rows: Any, steps: Any, initial: Any, clamp: Any, seed: int | None) -> tf.Tensor:
         """Samples from the chains of the negative phase, where it has some that go on by themselves."""

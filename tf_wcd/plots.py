@@ -216,7 +216,7 @@ def gradient_errors(history: Sequence[tuple[float, Any]], title: str | None = No
 
 def image_sheet(
     images: Any,
-    shape: tuple[int, int],
+    shape: tuple[int, int] | None = None,
     columns: int = 10,
     signed: bool = False,
     row_names: Sequence[str] | None = None,
@@ -225,8 +225,9 @@ def image_sheet(
     """Images side by side in rows, dark on light like ink on paper.
 
     Args:
-        images: ``[n, pixels]``, shown from 0 (paper) to 1 (ink), or each scaled by its largest weight if ``signed``.
-        shape: height and width of an image.
+        images: ``[n, height, width]``, or ``[n, pixels]``, shown from 0 (paper) to 1 (ink), or each scaled by its
+            largest weight if ``signed``.
+        shape: height and width of an image, of rows of pixels.
         columns: images in a row.
         signed: whether the images are weights; negative ones are blue and positive ones red.
         row_names: a name for each row, shown on its left.
@@ -236,7 +237,14 @@ def image_sheet(
 
     >>> figure = image_sheet(np.eye(6), shape=(2, 3), columns=3, row_names=["upper", "lower"])
     """
-    images = np.asarray(images, "float64").reshape(-1, *shape)
+    images = np.asarray(images, "float64")
+    shape = shape or images.shape[1:]
+    if len(shape) != 2:
+        raise ValueError(
+            "`shape` must be the height and width of the images, unless these have the shape [n, height, width]. "
+            f"Received: shape={shape!r} and images of the shape {images.shape}"
+        )
+    images = images.reshape(-1, *shape)
     columns = min(columns, len(images))
     rows = -(-len(images) // columns)
     if signed:

@@ -101,7 +101,7 @@ def generate(rbm: RBMLayer, past: Any, steps: int, gibbs_steps: int = 100, seed:
     for own in seeds:
         condition = several.reshape(len(several), -1)
         frame = rbm.sample(len(several), gibbs_steps, initial=several[:, -1], condition=condition, seed=own)
-        made.append(np.asarray(frame))
+        made.append(np.asarray(frame).reshape(len(several), -1))
         several = np.concatenate([several[:, 1:], made[-1][:, None]], axis=1)
     result = np.stack(made, axis=1)
     return result if frames.ndim == 3 else result[0]

@@ -37,7 +37,10 @@ BAD_DATA = [
     (with_value(np.inf), r"infinite.*Received: inf"),
     (GOOD[:, :3], r"4 columns.*Received: shape \(20, 3\)"),
     (GOOD[0], r"\[examples, visible units\].*Received: shape \(4,\)"),
-    (GOOD.reshape(5, 4, 4), r"reshape images to rows, by x.reshape\(len\(x\), -1\). Received: shape \(5, 4, 4\)"),
+    (
+        GOOD.reshape(5, 4, 4),
+        r"images to rows, by x.reshape\(len\(x\), -1\), or .* visible_shape=\(4, 4\). Received: shape \(5, 4, 4\)",
+    ),
     (GOOD[:0], r"empty.*Received: shape \(0, 4\)"),
     (np.array([["a"] * 4]), "array of numbers"),
 ]

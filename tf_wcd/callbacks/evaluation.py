@@ -7,7 +7,6 @@ from typing import Any
 import keras
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.data_checks import check_visible
 from tf_wcd.tables import array_of
 
 
@@ -49,11 +48,8 @@ class EvaluationCallback(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         # Wrong states are refused before the first update if possible, and not an epoch later.
         if self.model.built and self.states is not None:
-            model = self.model
-            unit, width = (
-                (model.data_unit, model.data_width) if self.of_data else (model.visible_unit, model.num_visible)
-            )
-            check_visible(self.states, unit, width, self._what, strict=self._strict)
+            check = self.model.checked_data if self.of_data else self.model.checked_visible
+            check(self.states, self._what, strict=self._strict)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not self.history or (epoch + 1) % self.every == 0:

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tf_wcd import extras
 from tf_wcd.arguments import check_integer
-from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
 from tf_wcd.layer import RBMLayer
 from tf_wcd.tables import array_of
@@ -37,8 +36,8 @@ class RBMTensorBoard(keras.callbacks.Callback):
         train: training examples ``[n, visible units]``; at most 2000 of them are used.
         validation: validation examples, for the gap of free energies.
         target: states and their probabilities, for the exact KL of a small problem.
-        image_shape: height and width of the examples as pictures; the shape nearest to a square if not given. Columns
-            beyond the picture (labels) are left out.
+        image_shape: height and width of the examples as pictures; if not given, the model's ``visible_shape``, or the
+            shape nearest to a square. Columns beyond the picture (labels) are left out.
         every: epochs between two evaluations of the model; Keras' logs are written after every epoch.
         samples: number of samples in the picture.
         filters: number of filters in the picture.
@@ -109,8 +108,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
         model = self.model
         energies = {}
         for name, x in self.data.items():
-            rows = array_of(x, name)[:MOST_ROWS]
-            check_visible(rows, model.data_unit, model.data_width, name)
+            rows = model.checked_data(array_of(x, name)[:MOST_ROWS], name)
             energies[name] = float(tf.reduce_mean(model.free_energy(rows)))
             tf.summary.scalar(f"free_energy/{name}", energies[name])
             if name == "train":
@@ -127,7 +125,9 @@ class RBMTensorBoard(keras.callbacks.Callback):
     def _shape(self) -> tuple[int, int]:
         from tf_wcd import plots
 
-        shape = self.image_shape or plots.picture_shape(self.model.data_width)
+        known = self.model.visible_shape
+        own = known if known is not None and len(known) == 2 else plots.picture_shape(self.model.data_width)
+        shape = self.image_shape or own
         if len(shape) != 2 or min(shape) < 1 or shape[0] * shape[1] > self.model.data_width:
             raise ValueError(
                 "`image_shape` must be the height and width of a picture of at most "
@@ -142,6 +142,7 @@ class RBMTensorBoard(keras.callbacks.Callback):
 
         height, width = self._shape()
         states = self.model.sample(self.samples, gibbs_steps=self.gibbs_steps, seed=self.seed).numpy()
+        states = states.reshape(self.samples, -1)
         low, high = self.model.data_unit.data_range
         if not np.isfinite(high):
             low, high = np.quantile(states, [0.01, 0.99])

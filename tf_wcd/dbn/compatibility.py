@@ -21,6 +21,11 @@ def check_layers(layers: Any) -> list[RBMLayer]:
                 "Layers of a DBN have no conditions: nothing says what those of a hidden layer would be. "
                 f"Received: conditions={layer.conditions} in layer {number}, {layer.name!r}"
             )
+        if layer.visible_shape is not None and number:
+            raise ValueError(
+                "The data have a shape, and hidden units have none: `visible_shape` is for the first layer. "
+                f"Received: visible_shape={layer.visible_shape} in layer {number}, {layer.name!r}"
+            )
     if len({id(layer) for layer in layers}) < len(layers):
         raise ValueError(
             f"A layer can be in a DBN only once. Received: layers named {[layer.name for layer in layers]}"

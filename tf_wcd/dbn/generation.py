@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks
 from tf_wcd.arguments import check_integer
+from tf_wcd.data_checks import check_start
 from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import Drawn, random_visible, run_chains
 from tf_wcd.sampling.passes import pass_down, pass_up
-from tf_wcd.tables import array_of
 from tf_wcd.training.inputs.labels import one_hot_for_all
 
 if TYPE_CHECKING:
@@ -73,10 +72,9 @@ def start_of_top(
     dtype = top.kernel.dtype
     visible = random_visible(top, rows, batch_source(subkey(key, _START)), draw=0)
     if initial is not None:
-        data = np.atleast_2d(array_of(initial, "initial"))
+        data = check_start(initial, dbn.visible_shape, dbn.checked_data)
         if len(data) not in (1, rows):
             raise ValueError(f"`initial` must have one row or {rows}. Received: shape {data.shape}")
-        data = data_checks.check_visible(data, dbn.data_unit, dbn.num_visible, "initial", dtype.as_numpy_dtype)
         data = tf.constant(np.broadcast_to(data, [rows, dbn.num_visible]))
         up = pass_up(machines[:-1], data, batch_source(subkey(key, _UP)))[-1]
         visible = tf.concat([up, visible[:, visible.shape[1] - dbn.classes :]], axis=1)

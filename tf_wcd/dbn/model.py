@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks
 from tf_wcd.dbn import networks, pretraining
 from tf_wcd.dbn.generation import generate, start_of_top
 from tf_wcd.dbn.stack import Stack
+from tf_wcd.images import are_images, as_images, as_rows, shape_of_rows
 from tf_wcd.programs import call_compiled_stack
 from tf_wcd.sampling.passes import label_log_prob, pass_up, reconstruction, top_hidden_mean
 from tf_wcd.training.monitors import monitor_doubts
@@ -58,7 +57,7 @@ class DBN(Stack):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """The expected units of the top layer, each layer fed with the expectations of the one below."""
-        inputs = tf.cast(inputs, self.compute_dtype)
+        inputs = as_rows(tf.cast(inputs, self.compute_dtype), self.visible_shape)
         for rbm in self.rbms[:-1]:
             inputs = rbm(inputs)
         top = self.rbms[-1]
@@ -66,7 +65,7 @@ class DBN(Stack):
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[batch, units of the top layer]``."""
-        return (*input_shape[:-1], self.rbms[-1].units)
+        return (*shape_of_rows(input_shape, self.visible_shape)[:-1], self.rbms[-1].units)
 
     def initialize_transposed(self, layer: int) -> None:
         """Makes a layer the mirror image of the one below: the kernel transposed, and the biases exchanged.
@@ -151,6 +150,7 @@ class DBN(Stack):
             warnings.warn(text, stacklevel=2)
         if not self.built:
             self.build((None, data.width))
+        self.remember_data(data)
         for rbm in self.rbms:
             # A model that is saved before a layer's turn has come has the layer's optimizer too.
             with self.distribute_strategy.scope():
@@ -185,7 +185,7 @@ class DBN(Stack):
             seed: an integer for reproducible samples; if not given, each call draws new ones.
 
         Returns:
-            ``[num_samples, visible units]``.
+            ``[num_samples, visible units]``; images where the first layer has a ``visible_shape``.
         """
         self.require_built()
         key = self.top.sampling_key(seed)
@@ -198,7 +198,7 @@ class DBN(Stack):
             key,
             jit_compile=None,
         )
-        return drawn.expected if probabilities else drawn.visible
+        return as_images(drawn.expected if probabilities else drawn.visible, self.visible_shape)
 
     def label_log_prob(self, x: Any) -> tf.Tensor:
         """Logarithm of the probability of each label, by the free energies of the top RBM.
@@ -212,7 +212,7 @@ class DBN(Stack):
             ``[n, classes]``.
         """
         self.require_classes(f"visible_type={self.top.visible_unit.name!r}")
-        x = self._check(x)
+        x = self.checked_data(x)
         machines = self.machines()
         parts = []
         for start in range(0, len(x), ROWS_AT_A_TIME):
@@ -221,8 +221,10 @@ class DBN(Stack):
         return tf.concat(parts, axis=0)
 
     def reconstruct(self, x: Any) -> tf.Tensor:
-        """Expectations carried up to the top hidden units and down again, ``[n, visible units]``."""
-        return reconstruction(self.machines(), self.generative_machines(), tf.constant(self._check(x)))
+        """Expectations carried up to the top hidden units and down again, ``[n, visible units]`` or images as ``x``."""
+        data = tf.constant(self.checked_data(x))
+        rows = reconstruction(self.machines(), self.generative_machines(), data)
+        return as_images(rows, self.visible_shape) if are_images(x, self.visible_shape) else rows
 
     # Models for back-propagation
 
@@ -288,13 +290,6 @@ class DBN(Stack):
             raise ValueError(
                 f"The top layer has no labels: make it with `RBMLayer(..., classes=...)`. Received: {received}"
             )
-
-    def _check(self, x: Any) -> np.ndarray:
-        width = self.num_visible if self.built else None
-        x = data_checks.check_visible(x, self.data_unit, width, dtype=self.rbms[0].variable_dtype)
-        if not self.built:
-            self.build((None, x.shape[1]))
-        return x
 
     # Saving
 

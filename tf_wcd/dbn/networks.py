@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
 from tf_wcd.dbn.stack import deserialised
+from tf_wcd.images import are_images, as_images, as_rows
 from tf_wcd.layer import RBMLayer
 from tf_wcd.sampling.passes import label_log_weights, reconstruction
 from tf_wcd.units import Unit
@@ -39,11 +40,20 @@ def regressor(dbn: DBN, num_targets: int, share: bool, dropout: float) -> keras.
 
 def _with_head(dbn: DBN, head: keras.layers.Layer, share: bool, dropout: float, name: str) -> keras.Model:
     """The layers of a DBN, or copies of them, with another one on top."""
-    outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
+    inputs, outputs = _inputs_of(dbn)
     for rbm in dbn.rbms:
         outputs = rbm(outputs) if share else upward(rbm)(outputs)
         outputs = _dropped(outputs, dropout)
     return keras.Model(inputs, head(outputs), name=name)
+
+
+def _inputs_of(dbn: DBN) -> tuple[Any, Any]:
+    """The input of a network that starts from a DBN, in the shape of its data, and the rows that it sees."""
+    if dbn.visible_shape is None:
+        inputs = keras.Input((dbn.num_visible,), name="visible")
+        return inputs, inputs
+    inputs = keras.Input(dbn.visible_shape, name="visible")
+    return inputs, keras.layers.Reshape((dbn.num_visible,), name="rows")(inputs)
 
 
 def _dropped(outputs: Any, dropout: float) -> Any:
@@ -57,7 +67,7 @@ def _labelled_classifier(dbn: DBN, num_classes: int, dropout: float) -> keras.Mo
     """The free energies of the top RBM with each label as logits, over the layers of the DBN themselves."""
     if num_classes != dbn.classes:
         raise ValueError(f"The top layer has {dbn.classes} labels. Received: num_classes={num_classes}")
-    outputs = inputs = keras.Input((dbn.num_visible,), name="visible")
+    inputs, outputs = _inputs_of(dbn)
     for rbm in dbn.rbms[:-1]:
         outputs = _dropped(rbm(outputs), dropout)
     return keras.Model(inputs, LabelLogits(dbn.rbms[-1], name="logits")(outputs), name="classifier")
@@ -76,9 +86,13 @@ def autoencoder(dbn: DBN, share: bool, linear_code: bool = False) -> keras.Model
     layers = [downward(rbm, kernel) for rbm, kernel in zip(dbn.rbms, kernels, strict=True)]
     if linear_code:
         _make_linear(up[-1], layers[-1], dbn.rbms[-1].hidden_unit)
-    encoder = keras.Sequential([keras.Input((dbn.num_visible,)), *up], name="encoder")
-    decoder = keras.Sequential([keras.Input((dbn.rbms[-1].units,)), *reversed(layers)], name="decoder")
-    inputs = keras.Input((dbn.num_visible,), name="visible")
+    row: tuple[int, ...] = (dbn.num_visible,)
+    shape = dbn.visible_shape or row
+    to_rows = [] if shape == row else [keras.layers.Reshape(row, name="rows")]
+    to_images = [] if shape == row else [keras.layers.Reshape(shape, name="images")]
+    encoder = keras.Sequential([keras.Input(shape), *to_rows, *up], name="encoder")
+    decoder = keras.Sequential([keras.Input((dbn.rbms[-1].units,)), *reversed(layers), *to_images], name="decoder")
+    inputs = keras.Input(shape, name="visible")
     return keras.Model(inputs, decoder(encoder(inputs)), name="autoencoder")
 
 
@@ -128,8 +142,9 @@ class TiedAutoencoder(keras.Model):
         self.built = True
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        machines = [rbm.machine() for rbm in self.rbms]
-        return reconstruction(machines, machines[:-1], inputs)
+        machines, shape = [rbm.machine() for rbm in self.rbms], self.rbms[0].visible_shape
+        rows = reconstruction(machines, machines[:-1], as_rows(inputs, shape))
+        return as_images(rows, shape) if are_images(inputs, shape) else rows
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         return tuple(input_shape)

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from tf_wcd import data_checks
 from tf_wcd.dbn.compatibility import check_layers, widths_of
 from tf_wcd.dbn.progress import PretrainingCount
 from tf_wcd.dbn.up_down import GenerativeKernels, UpDown, up_down, up_down_measures
+from tf_wcd.images import Shape, shape_of_rows, width_of
 from tf_wcd.layer import RBMLayer
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import State
-from tf_wcd.training.inputs import DataSpec
+from tf_wcd.training.inputs import DataSpec, Input
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.step import gradient_of
 from tf_wcd.units import Unit
@@ -53,10 +56,16 @@ class Stack(TrainingModel):
         """The kind of units of the data, labels aside."""
         return self.rbms[0].visible_unit.without_labels()
 
+    @property
+    def visible_shape(self) -> Shape:
+        """Shape of an example that is no row, that of the first layer; see `RBMLayer`."""
+        return self.rbms[0].visible_shape
+
     # Structure
 
     def build(self, input_shape: Any) -> None:
         """Builds every layer, for data of the shape ``[batch, visible units]``."""
+        input_shape = shape_of_rows(input_shape, self.visible_shape)
         if len(input_shape) != 2 or not input_shape[-1]:
             raise ValueError(
                 f"The input of a DBN must have the shape [batch, visible units]. Received: {tuple(input_shape)}"
@@ -70,7 +79,8 @@ class Stack(TrainingModel):
         self.num_visible = int(input_shape[-1])
         if not self.progress.built:
             self.progress.build(None)
-        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: self.num_visible})
+        if self.visible_shape is None:
+            self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: self.num_visible})
         self.built = True
 
     def require_built(self) -> None:
@@ -134,10 +144,27 @@ class Stack(TrainingModel):
         return [*lower, *self.generative.kernels, *self.top.trainable_variables]
 
     def data_spec(self) -> DataSpec:
-        width = self.num_visible if self.built else None
         return DataSpec(
-            self.data_unit, width, self.classes, self.rbms[0].variable_dtype, self.rbms[0].feature_names_in_
+            unit=self.data_unit,
+            width=self.num_visible if self.built else width_of(self.visible_shape),
+            classes=self.classes,
+            dtype=self.rbms[0].variable_dtype,
+            names=self.rbms[0].feature_names_in_,
+            shape=self.visible_shape,
         )
+
+    def remember_data(self, data: Input) -> None:
+        self.rbms[0].remember_names(data)
+
+    def checked_data(self, x: Any, what: str = "x", dtype: Any = None, strict: bool = False) -> np.ndarray:
+        """Data without labels as a checked array; builds the layers for them. See `RBMLayer.checked_data`."""
+        spec = self.data_spec()
+        x = data_checks.check_visible(
+            x, spec.unit, spec.width, what, dtype or spec.dtype, strict, names=spec.names, shape=spec.shape
+        )
+        if not self.built:
+            self.build((None, x.shape[1]))
+        return x
 
     def validate(self) -> None:
         count = max(model.distribute_strategy.num_replicas_in_sync for model in (self, *self.rbms))

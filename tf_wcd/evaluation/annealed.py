@@ -9,12 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_positive
-from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.annealing_runs import Annealing
 from tf_wcd.evaluation.directions import AnnealedLogPartition, Problem
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.evaluation.model_samples import RUNGS, model_samples
-from tf_wcd.machine import Machine
+from tf_wcd.images import as_rows
 from tf_wcd.programs import call_compiled
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import random_visible
@@ -90,8 +89,8 @@ def annealed_log_partition(
     >>> result.agrees, result.temperatures
     (True, 100)
     """
-    machine = machine_of(rbm)
-    data, initial = _check_arguments(machine, chains, burn_in, memory_limit, data, initial)
+    machine_of(rbm)  # or an error, of an ensemble
+    data, initial = _check_arguments(rbm, chains, burn_in, memory_limit, data, initial)
     tolerance, lengths = check_positive("tolerance", tolerance), _lengths(temperatures, budget)
     key = rbm.sampling_key(seed)
     base_bias = _base_bias(rbm, data, base, chains, subkey(key, _PILOT))
@@ -129,16 +128,15 @@ def _warn(result: AnnealedLogPartition, problems: list[Problem]) -> None:
 
 
 def _check_arguments(
-    machine: Machine, chains: Any, burn_in: Any, memory_limit: Any, data: Any, initial: Any
+    rbm: RBMLayer, chains: Any, burn_in: Any, memory_limit: Any, data: Any, initial: Any
 ) -> tuple[Any, Any]:
     """Training data and samples of the model as arrays, where they are given; checks of the numbers."""
     for name, value, least in (("chains", chains, 2), ("burn_in", burn_in, 0), ("memory_limit", memory_limit, 1)):
         check_integer(name, value, least)
-    dtype = machine.kernel.dtype.as_numpy_dtype
     if data is not None:
-        data = check_visible(data, machine.visible, machine.num_visible, "data", dtype)
+        data = rbm.checked_visible(data, "data")
     if initial is not None:
-        initial = check_visible(initial, machine.visible, machine.num_visible, "initial", dtype)
+        initial = rbm.checked_visible(initial, "initial")
         if len(initial) != chains:
             raise ValueError(
                 f"`initial` must have one row for each of {chains} chains. Received: shape {initial.shape}"
@@ -149,9 +147,9 @@ def _check_arguments(
 def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor) -> tf.Tensor:
     """The visible bias of the base model, ``[n_v]``."""
     machine = rbm.machine()
-    unit, dtype = machine.visible, machine.kernel.dtype.as_numpy_dtype
     if base is not None:
-        means = check_visible(np.atleast_2d(array_of(base, "base")), unit, machine.num_visible, "base", dtype)
+        rows = np.atleast_2d(as_rows(array_of(base, "base"), rbm.visible_shape, one=True))
+        means = rbm.checked_visible(rows, "base")
         if len(means) != 1:
             raise ValueError(f"`base` must be one row of means. Received: shape {np.shape(base)}")
     elif data is not None:
@@ -160,4 +158,4 @@ def _base_bias(rbm: RBMLayer, data: Any, base: Any, chains: int, key: tf.Tensor)
         start = random_visible(machine, chains, batch_source(key), draw=2**32 - 1)
         pilot = call_compiled(by_gibbs, rbm, start, None, tf.constant(PILOT_STEPS), key)
         means = np.mean(pilot, axis=0, keepdims=True, dtype="float64")
-    return machine.visible.bias_of_means(means.astype(dtype))[0]
+    return machine.visible.bias_of_means(means.astype(rbm.variable_dtype))[0]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import log_partition_of
 from tf_wcd.training.conditions import conditioned
 from tf_wcd.training.inputs.conditions import check_condition, pair_of
@@ -32,9 +31,9 @@ def conditional_log_prob(rbm: RBMLayer, x: Any, memory_limit: int) -> np.ndarray
     """
     machine = rbm.plain_machine().cast("float64")
     states, condition = pair_of(x, rbm.conditions)
-    names = rbm.feature_names_in_, rbm.condition_names_in_
-    states = check_visible(states, machine.visible, machine.num_visible, dtype="float64", strict=True, names=names[0])
-    condition = check_condition(condition, rbm.conditions, "float64", len(states), names=names[1], one_for_all=True)
+    names = rbm.condition_names_in_
+    states = rbm.checked_visible(states, dtype="float64", strict=True)
+    condition = check_condition(condition, rbm.conditions, "float64", len(states), names=names, one_for_all=True)
     distinct, which = np.unique(np.broadcast_to(condition, [len(states), rbm.conditions]), axis=0, return_inverse=True)
     which = which.reshape(-1)
     kernels = rbm.visible_condition_kernel, rbm.hidden_condition_kernel

@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled
@@ -115,7 +114,7 @@ def mixing(
     generator = np.random.default_rng(subkey(key, _CHOICE).numpy())
     starts = {"random": random_visible(machine, chains, batch_source(subkey(key, _RANDOM)), draw=0)}
     if x is not None:
-        x = check_visible(x, machine.visible, machine.num_visible, dtype=machine.kernel.dtype.as_numpy_dtype)
+        x = rbm.checked_visible(x)
         starts["data"] = tf.constant(x[generator.choice(len(x), chains, replace=chains > len(x))])
     every = -(-steps // MOST_RECORDS)
     records = steps // every

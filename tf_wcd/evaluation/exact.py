@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, is_integer
-from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.data_checks import check_sample_weight
 from tf_wcd.enumeration import CHUNK_BYTES, MAX_UNITS, Side, smaller_side
 from tf_wcd.evaluation import factored
 from tf_wcd.evaluation.normal import all_normal, log_normal_integral
@@ -114,7 +114,7 @@ def log_prob(rbm: RBMLayer, x: Any, memory_limit: int = MEMORY_LIMIT) -> np.ndar
         return conditional_log_prob(rbm, x, memory_limit)
     machine = rbm.machine().cast("float64")
     missing = bool(rbm.missing)
-    x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True, missing=missing)
+    x = rbm.checked_visible(x, dtype="float64", strict=True, missing=missing)
     log_z = np.asarray(log_partition(rbm, memory_limit))
     if missing and np.isnan(x).any():
         return -free_energy_of_known(machine, tf.constant(x)).numpy() - log_z[..., None]
@@ -140,7 +140,7 @@ def kl_divergence(rbm: RBMLayer, states: Any, probabilities: Any, memory_limit: 
     Returns:
         The divergence in nats, in float64; an array ``[count]`` for an ensemble.
     """
-    states = array_of(states, "states")
+    states = array_of(states, "states", None if rbm.classes else rbm.feature_names_in_)
     probabilities = check_probabilities(probabilities, len(states))
     return kl_from_log_prob(log_prob(rbm, states, memory_limit), probabilities)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tf_wcd.data_checks import check_visible
 from tf_wcd.enumeration import MAX_UNITS
 from tf_wcd.evaluation.annealed import annealed_log_partition
 from tf_wcd.evaluation.directions import AnnealedLogPartition
@@ -68,7 +67,7 @@ def log_likelihood(rbm: RBMLayer, x: Any, *, max_units: int = MAX_UNITS, **annea
     """
     max_units = check_max_units(max_units)
     machine = machine_of(rbm).cast("float64")
-    x = check_visible(x, machine.visible, machine.num_visible, dtype="float64", strict=True)
+    x = rbm.checked_visible(x, dtype="float64", strict=True)
     log_weights = -free_energies(machine, x)
     total = float(log_weights.mean())
     if max_units and is_exact(machine, max_units):

@@ -266,6 +266,7 @@ def _check_points(samples: Any, test: Any, name: str = "test") -> tuple[np.ndarr
 
 def _as_matrix(x: Any, width: int | None, what: str) -> np.ndarray:
     x = array_of(x, what)
+    x = x.reshape(len(x), -1) if x.ndim > 2 else x  # images: a window knows no places
     keep = x.dtype if np.issubdtype(x.dtype, np.number) or x.dtype == bool else "float64"
     return check_visible(x, None, width, what, dtype=str(keep))
 

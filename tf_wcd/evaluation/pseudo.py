@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.data_checks import check_visible
 from tf_wcd.evaluation.conditionals import sum_over_units, unit_log_prob
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.machine import Machine
@@ -52,7 +51,7 @@ def pseudo_log_likelihood(rbm: RBMLayer, x: Any, *, bits: int | None = None, see
     machine = machine_of(rbm)
     check_finite(rbm)
     dtype = machine.kernel.dtype
-    x = check_visible(x, machine.visible, machine.num_visible, dtype=dtype.as_numpy_dtype, strict=True)
+    x = rbm.checked_visible(x, dtype=dtype.as_numpy_dtype, strict=True)
     if bits is not None:
         key = rbm.sampling_key(seed)
         return random_bits_estimate(machine, tf.constant(x), key, check_integer("bits", bits)).numpy().astype("float64")

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_wcd import negative_phases
 from tf_wcd.arguments import check_integer, is_integer
-from tf_wcd.data_checks import check_sample_weight, check_visible
+from tf_wcd.data_checks import check_sample_weight
 from tf_wcd.evaluation.exact import machine_of
 from tf_wcd.evaluation.exact_gradient import exact_gradient
 from tf_wcd.evaluation.gradient_draws import Draws, Sums, as_vector, named_parts
@@ -128,9 +128,9 @@ def gradient_error(
     >>> round(errors["exact"].bias, 4), round(errors["exact"].cosine, 4)
     (0.0, 1.0)
     """
-    machine = machine_of(rbm)
+    machine_of(rbm)  # or an error, of an ensemble
     named = named_phases(phases)
-    x = check_visible(x, machine.visible, machine.num_visible, dtype=rbm.variable_dtype)
+    x = rbm.checked_visible(x)
     weights = check_sample_weight(np.ones(len(x)) if sample_weight is None else sample_weight, len(x))
     weights = weights / weights.sum()
     rows = len(x) if batch_size is None else min(check_integer("batch_size", batch_size), len(x))

@@ -19,7 +19,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer, check_seed
-from tf_wcd.data_checks import check_visible
 from tf_wcd.enumeration import MAX_UNITS, all_states, smaller_side
 from tf_wcd.evaluation.annealed import annealed_log_partition
 from tf_wcd.evaluation.directions import AnnealedLogPartition
@@ -105,7 +104,7 @@ def variational_bound(
     """
     recognition = [machine.cast("float64") for machine in dbn.machines()]
     generative = [machine.cast("float64") for machine in dbn.generative_machines()]
-    x = check_visible(x, dbn.data_unit, dbn.num_visible, dtype="float64", strict=True)
+    x = dbn.checked_data(x, dtype="float64", strict=True)
     samples, seed = check_integer("samples", samples), check_seed(seed)
     given = _check_labels(dbn, labels, len(x))
     enumerate_all = _check_exact(recognition[:-1], exact)

@@ -8,8 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.export.saved_model import export_machines
+from tf_wcd.images import as_rows
 from tf_wcd.negative_phases import name_of
 from tf_wcd.random import key_of
+from tf_wcd.tables import array_of
 
 if TYPE_CHECKING:
     from tf_wcd.dbn.model import DBN
@@ -26,12 +28,20 @@ def export_layer(rbm: RBMLayer, path: Any, start: Any = None, **kwargs: Any) -> 
     export_machines(
         [machine],
         path,
-        start=start,
+        start=_rows_of_start(start, rbm),
         data_means=known_means(rbm),
         facts=facts,
         equilibrium=lambda: equilibrium_states(rbm),
         **kwargs,
     )
+
+
+def _rows_of_start(start: Any, rbm: RBMLayer) -> Any:
+    """Means or states to start from without the shape of images."""
+    if start is None or rbm.visible_shape is None:
+        return start
+    values = array_of(start, "start")
+    return values.ravel() if values.shape == rbm.visible_shape else as_rows(values, rbm.visible_shape)
 
 
 def export_dbn(dbn: DBN, path: Any, start: Any = None, **kwargs: Any) -> None:

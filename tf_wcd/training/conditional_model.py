@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.arguments import check_integer
+from tf_wcd.images import as_rows
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import State
 from tf_wcd.programs import call_compiled_stack
@@ -172,13 +173,15 @@ class ConditionalModel(ContrastiveModel):
         return conditioned(self.plain_machine(), *self.shifts(condition)), x
 
     def start_at_means(self, x: Any) -> None:
-        if self.conditions and isinstance(x, list | tuple) and len(x) == 2 and np.ndim(x[0]) == 2:
+        matrix = 2 if self.visible_shape is None else len(self.visible_shape) + 1
+        if self.conditions and isinstance(x, list | tuple) and len(x) == 2 and np.ndim(x[0]) in (2, matrix):
             x = x[0]  # a pair, as `fit` takes it
         super().start_at_means(x)
 
     def hidden_mean_given(self, inputs: Any) -> tf.Tensor:
         """E[h | x, condition] of a pair of tensors ``[x, condition]``, where back-propagation may go through."""
         x, condition = (tf.cast(part, self.compute_dtype) for part in pair_of(inputs, self.conditions))
+        x = as_rows(x, self.visible_shape)
         condition = condition_tensor(condition, self.conditions, self.compute_dtype)
         if x.shape[-1] != self.num_visible:
             raise ValueError(

@@ -187,6 +187,10 @@ class ContrastiveModel(ImputingModel):
 
     def remember_data(self, data: Input) -> None:
         self.data_means = data.means()
+        self.remember_names(data)
+
+    def remember_names(self, data: Input) -> None:
+        """Keeps the names of the columns of a frame."""
         if data.names is not None:
             self.feature_names_in_ = np.array(data.names, object)
 

@@ -37,7 +37,7 @@ class ImputingModel(LabelledModel):
         sampling with the known entries held, which start with the unknown ones in the middle of their range.
 
         Args:
-            x: ``[n, columns of the data]``. A unit of several columns is unknown in all of them.
+            x: ``[n, columns of the data]``, or images. A unit of several columns is unknown in all of them.
             samples: draw the unknown entries, jointly for each row. Otherwise they get their expectations: of 0/1 units
                 the probability of 1, say. Those of chains are averages over the second half of the steps.
             gibbs_steps: steps of chains, where these are needed.
@@ -46,7 +46,7 @@ class ImputingModel(LabelledModel):
                 them the labels are unknown, too.
 
         Returns:
-            ``[n, columns of the data]``; of an ensemble ``[count, n, columns of the data]``. Known entries are as they
+            ``x`` with its unknown entries filled in; of an ensemble ``[count, *shape of x]``. Known entries are as they
             were.
 
         Example:
@@ -55,17 +55,17 @@ class ImputingModel(LabelledModel):
         >>> rbm.impute([[1, np.nan], [np.nan, 0]]).numpy().tolist()
         [[1.0, 0.5], [0.5, 0.0]]
         """
-        x, steps = self.checked_data(x, missing=True), tf.constant(check_integer("gibbs_steps", gibbs_steps))
+        data, steps = self.checked_data(x, missing=True), tf.constant(check_integer("gibbs_steps", gibbs_steps))
         if labels is not None:
             self.require_classes(f"labels of type {type(labels).__name__}")
-        rows = self._with_unknown_labels(x, labels)
+        rows = self._with_unknown_labels(data, labels)
         key = self.sampling_key(seed)
         parts = []
         for number, start in enumerate(range(0, len(rows), ROWS_AT_A_TIME)):
             chunk = tf.constant(rows[start : start + ROWS_AT_A_TIME])
             function = _samples if samples else _means
             parts.append(call_compiled(function, self, chunk, steps, subkey(key, number), jit_compile=None))
-        return tf.concat(parts, axis=-2)[..., : self.data_width]
+        return self.shaped_as(x, tf.concat(parts, axis=-2)[..., : self.data_width])
 
     def sampling_key(self, seed: int | None) -> tf.Tensor:
         """The key, uint32 [2], of samples or of an estimate: that of the seed, or a new one for ``None``."""
@@ -86,7 +86,10 @@ class ImputingModel(LabelledModel):
         if not bool(tf.reduce_any(tf.math.is_nan(x))):
             return super().free_energy(x)
         rows = x.numpy()
-        rows = self._with_unknown_labels(self.checked_data(rows, True)) if lacking else self.checked_visible(rows, True)
+        if lacking:
+            rows = self._with_unknown_labels(self.checked_data(rows, missing=True))
+        else:
+            rows = self.checked_visible(rows, missing=True)
         return free_energy_of_known(self.machine(), tf.constant(rows))
 
     def _with_unknown_labels(self, x: np.ndarray, labels: Any = None) -> np.ndarray:

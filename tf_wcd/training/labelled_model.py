@@ -23,9 +23,15 @@ class LabelledModel(MachineModel):
     """
 
     def data_spec(self) -> DataSpec:
-        width = self.data_width if self.built else None
-        names = self.feature_names_in_
-        return DataSpec(self.data_unit, width, self.classes, self.variable_dtype, names, bool(self.missing))
+        return DataSpec(
+            unit=self.data_unit,
+            width=self.known_data_width,
+            classes=self.classes,
+            dtype=self.variable_dtype,
+            names=self.feature_names_in_,
+            missing=bool(self.missing),
+            shape=self.visible_shape,
+        )
 
     def require_classes(self, received: str) -> None:
         """Raises ValueError if the model has no labels."""
@@ -92,8 +98,8 @@ class LabelledModel(MachineModel):
         With ``classes``, rows may come without labels, which then are summed over in E[h | x].
         """
         if self._lacks_labels(x):
-            x = self.visible_tensor(x, labels=False)
-            return reconstruction([self.machine()], [], x)
+            rows = self.visible_tensor(x, labels=False)
+            return self.shaped_as(x, reconstruction([self.machine()], [], rows))
         return super().reconstruct(x)
 
     def hidden_mean_of_data(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -121,16 +127,6 @@ class LabelledModel(MachineModel):
         means = data_checks.known_means(x, self.visible_unit)[None].astype(self.variable_dtype)
         bias = self.plain_machine().visible.bias_of_means(means)[..., 0, :]
         self.visible_bias.assign(tf.broadcast_to(bias, self.visible_bias.shape))
-
-    def checked_data(self, x: Any, missing: bool = False) -> np.ndarray:
-        """Rows without labels as a checked array, with NaN for unknown entries by option; builds the layer for them."""
-        width = self.data_width if self.built else None
-        x = data_checks.check_visible(
-            x, self.data_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_, missing=missing
-        )
-        if not self.built:
-            self.build((None, x.shape[1]))
-        return x
 
     def _lacks_labels(self, x: Any) -> bool:
         """Whether the rows are data of a model with labels, without these; before the model is built, they are."""

@@ -10,19 +10,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd import data_checks, negative_phases, replicas
+from tf_wcd import negative_phases, replicas
 from tf_wcd.arguments import check_integer, check_seed
+from tf_wcd.images import check_visible_shape, shape_of_rows
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
 from tf_wcd.normaliser import check_sides, flaw
-from tf_wcd.tables import array_of, is_table
+from tf_wcd.tables import array_of
 from tf_wcd.training.conditions import check_conditions
 from tf_wcd.training.dropout import check_dropout
 from tf_wcd.training.missing import check_missing
-from tf_wcd.training.model import TrainingModel
 from tf_wcd.training.objectives import check_objective
 from tf_wcd.training.phase_variables import PhaseVariables
 from tf_wcd.training.sparsity import check_activity
+from tf_wcd.training.states import StatesModel
 from tf_wcd.units import Unit
 from tf_wcd.units import get as get_unit
 from tf_wcd.units import serialize as serialize_unit
@@ -33,11 +34,10 @@ SEED_GENERATORS = ("seed_generator", "sampling_seed_generator")
 NAMES = ("feature_names_in", "condition_names_in")
 
 
-class MachineModel(TrainingModel):
+class MachineModel(StatesModel):
     """One RBM, or several along leading axes: `RBMLayer` describes the arguments."""
 
     data_means: np.ndarray | None = None  # of the visible units in the last `fit`; with data sets, of the first batch
-    feature_names_in_: np.ndarray | None = None  # of the visible columns, where the model was trained on a frame
     condition_names_in_: np.ndarray | None = None  # of the conditions' columns, where these were a frame
 
     def __init__(
@@ -67,13 +67,14 @@ class MachineModel(TrainingModel):
         missing_steps: int = 10,
         conditions: int | None = None,
         condition_regularizer: Any = None,
+        visible_shape: Any = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if not 0 <= centering_rate <= 1:
             raise ValueError(f"`centering_rate` must be in [0, 1]. Received: centering_rate={centering_rate!r}")
-        self.units = check_integer("units", units)
+        self.units, self.visible_shape = check_integer("units", units), check_visible_shape(visible_shape)
         self.visible_unit, self.hidden_unit = get_unit(visible_type), get_unit(hidden_type)
         self.classes = 0 if classes is None else check_integer("classes", classes, least=2)
         if self.classes:
@@ -107,18 +108,9 @@ class MachineModel(TrainingModel):
 
     # Variables
 
-    @property
-    def data_unit(self) -> Unit:
-        """The kind of units of the data: the visible units, but for the labels of a layer with ``classes``."""
-        return self.visible_unit.without_labels() if self.classes else self.visible_unit
-
-    @property
-    def data_width(self) -> int:
-        """Columns of the data: ``num_visible``, but for the labels of a layer with ``classes``."""
-        return self.num_visible - self.classes
-
     def build(self, input_shape: Any) -> None:
         """Makes the variables, for data of the shape ``[batch, visible units]``, labels not counted."""
+        input_shape = shape_of_rows(input_shape, self.visible_shape)
         width = input_shape[-1]
         if len(input_shape) != 2 or not width:
             raise ValueError(
@@ -146,7 +138,8 @@ class MachineModel(TrainingModel):
         if self.activity_target is not None:
             target = _values(np.full([n_h], self.activity_target))
             self.hidden_activity = self._add("hidden_activity", (n_h,), target, trainable=False)
-        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: int(width)})
+        if self.visible_shape is None:
+            self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: int(width)})
         self.built = True
 
     def _add(
@@ -233,46 +226,13 @@ class MachineModel(TrainingModel):
 
     def reconstruct(self, x: Any) -> tf.Tensor:
         """E[x | E[h | x]], ``[n, visible units]`` for x of the same shape."""
-        machine, x = self.machine_of_states(x)
-        return machine.reconstruct(machine.hidden_field(x))
+        machine, rows = self.machine_of_states(x)
+        return self.shaped_as(x, machine.reconstruct(machine.hidden_field(rows)))
 
     def machine_of_states(self, x: Any) -> tuple[Machine, tf.Tensor]:
         """The RBM, and the visible states that a user passed."""
         x = self.visible_tensor(x)  # builds the layer
         return self.machine(), x
-
-    def visible_tensor(self, x: Any, labels: bool = True) -> tf.Tensor:
-        """Visible states as a tensor ``[n, visible units]``; builds the layer for them.
-
-        Args:
-            x: what the user passed.
-            labels: whether the rows have the columns of the labels, where the model has some.
-        """
-        if is_table(x) or not tf.is_tensor(x):
-            x = array_of(x, names=self.feature_names_in_)
-        x = tf.cast(tf.convert_to_tensor(x), self.variable_dtype)
-        if x.shape.rank != 2:
-            raise ValueError(f"`x` must have the shape [n, visible units]. Received: shape {x.shape}")
-        joined = self.classes if labels else 0
-        if not self.built:
-            self.build((None, x.shape[-1] - joined))
-        if x.shape[-1] != self.data_width + joined:
-            hint = f", with {joined} for the label: see `with_labels`" if joined else ""
-            raise ValueError(
-                f"`x` must have {self.data_width + joined} columns, one for each visible unit{hint}. "
-                f"Received: shape {x.shape}"
-            )
-        return x
-
-    def checked_visible(self, x: Any, missing: bool = False) -> np.ndarray:
-        """Visible states as a checked array, with NaN for unknown entries by option; builds the layer for them."""
-        width = self.num_visible if self.built else None
-        x = data_checks.check_visible(
-            x, self.visible_unit, width, dtype=self.variable_dtype, names=self.feature_names_in_, missing=missing
-        )
-        if not self.built:
-            self.build((None, x.shape[1] - self.classes))
-        return x
 
     # Saving
 
@@ -299,6 +259,7 @@ class MachineModel(TrainingModel):
             "missing": self.missing,
             "missing_steps": self.missing_steps,
             "conditions": self.conditions or None,
+            "visible_shape": None if self.visible_shape is None else list(self.visible_shape),
             "seed": self.seed,
         }
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from tf_wcd import compat, data_checks, xla
 from tf_wcd.arguments import check_integer, is_integer
+from tf_wcd.images import as_rows
 from tf_wcd.tables import array_of, is_table
 from tf_wcd.training import inputs
 from tf_wcd.training.collapse import CollapseWarning
@@ -120,10 +121,10 @@ class TrainingModel(UpdatingModel):
         """Trains the model. Arguments are those of `keras.Model.fit`; there are no targets but labels.
 
         Args:
-            x: an array ``[examples, visible units]``, a `tf.data.Dataset` of batches, a `keras.utils.PyDataset` or a
-                generator. Data sets yield ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. Of a layer with
-                ``conditions`` a pair of arrays, ``[x, condition]``; data sets yield the condition in the place of
-                ``y``, or pairs, ``((x, condition),)``.
+            x: an array ``[examples, visible units]``, or ``[examples, *visible_shape]``; a `tf.data.Dataset` of
+                batches, a `keras.utils.PyDataset` or a generator. Data sets yield ``x``, ``(x, y)`` or
+                ``(x, y, sample_weight)``. Of a layer with ``conditions`` a pair of arrays, ``[x, condition]``; data
+                sets yield the condition in the place of ``y``, or pairs, ``((x, condition),)``.
             y: labels, class numbers or one-hot, of a model with labels: `RBMLayer(..., classes=...)`. Other models
                 have no use for it, and refuse it beside an array. What a data set yields as ``y`` they ignore.
             batch_size: examples in a batch of an array, 32 if not given, at most all. Validation data in arrays come in
@@ -235,7 +236,8 @@ class TrainingModel(UpdatingModel):
 
     def arrays_of(self, x: Any) -> Any:
         """What the model is called with as arrays."""
-        return array_of(x, names=self.data_spec().names)
+        spec = self.data_spec()
+        return as_rows(array_of(x, names=spec.names), spec.shape)
 
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """One update on one batch, as `keras.Model.train_on_batch`."""

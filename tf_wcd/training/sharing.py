@@ -22,7 +22,10 @@ from tf_wcd.xla import compiled
 
 PROGRAMS_KEPT = 64
 # What no update depends on. A learning rate that is not a schedule is a variable of the optimizer.
-_FREE = ("name", "seed", "kernel_initializer", "visible_bias_initializer", "hidden_bias_initializer", "initial_stddev")
+_FREE = (
+    *("name", "seed", "visible_shape"),
+    *("kernel_initializer", "visible_bias_initializer", "hidden_bias_initializer", "initial_stddev"),
+)
 _OURS = ("tf_wcd", "keras")
 
 

@@ -54,7 +54,7 @@ class ArrayInput(Input):
         # The arrays keep their type, and batches are converted as they come: there is no second copy of the data.
         table = table_of(x)
         self.names = table.names
-        self.x = check_visible(table, spec.unit, spec.width, dtype=None, names=spec.names, missing=spec.missing)
+        self.x = check_visible(table, spec.unit, spec.width, dtype=None, names=spec.names, **spec.options)
         rows = len(self.x)
         self.spec = spec.with_width(self.x.shape[1])
         self.beside = spec.checked_beside(beside, rows) if spec.beside else None

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd.data_checks import check_sample_weight, check_visible, known_means
+from tf_wcd.images import Shape, as_rows
 from tf_wcd.training.inputs.conditions import check_condition, pair_of
 from tf_wcd.training.inputs.labels import one_hot
 from tf_wcd.units import Unit
@@ -33,6 +34,7 @@ class DataSpec:
         missing: whether entries may be unknown, NaN.
         conditions: number of columns of the condition of a conditional RBM; 0 without conditions.
         condition_names: names of these columns, where the model was trained on a frame.
+        shape: shape of an example, where the model takes images; ``None`` for rows alone.
     """
 
     unit: Unit
@@ -43,11 +45,17 @@ class DataSpec:
     missing: bool = False
     conditions: int = 0
     condition_names: Any = None
+    shape: Shape = None
 
     @property
     def beside(self) -> int:
         """Columns of a row beside those of the data: of the label, or of the condition."""
         return self.classes + self.conditions
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `check_visible` is told of unknown entries and of images."""
+        return {"missing": self.missing, "shape": self.shape}
 
     def with_width(self, width: int) -> DataSpec:
         """The same for data of so many columns.
@@ -63,7 +71,7 @@ class DataSpec:
         return dataclasses.replace(self, width=width)
 
     def unpack(self, data: Any) -> tuple[Any, Any, Any]:
-        """``x``, what stands beside it (labels, or the condition; ``None`` if nothing does) and sample weights.
+        """``x`` as rows, what stands beside it (labels, or the condition; ``None`` if nothing does) and sample weights.
 
         Args:
             data: ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. In the place of ``y`` may be the condition, unless
@@ -74,7 +82,7 @@ class DataSpec:
             if y is not None:
                 raise ValueError(f"`y` has no use beside [x, condition]. Received: y of the type {type(y).__name__}")
             x, y = pair_of(x, self.conditions)
-        return x, y, weights
+        return as_rows(x, self.shape) if hasattr(x, "shape") else x, y, weights
 
     def packed(self, x: Any, beside: Any, weights: Any) -> tuple[Any, Any, Any]:
         """``(x, y, sample_weight)`` as `fit` takes them: the inverse of `unpack`."""
@@ -84,7 +92,7 @@ class DataSpec:
         """A batch, see `unpack`, as rows ``[n, width + beside]`` and weights."""
         x, y, weights = self.unpack(data)
         what = f"x of {where}"
-        x = check_visible(x, self.unit, self.width, what, self.dtype, names=self.names, missing=self.missing)
+        x = check_visible(x, self.unit, self.width, what, self.dtype, names=self.names, **self.options)
         if weights is None:
             checked = np.ones(len(x), self.dtype)
         else:
@@ -231,6 +239,7 @@ def shape_of_batch(x: Any) -> tuple[int, int]:
     if isinstance(x, dict | tuple | list) or len(x.shape) != 2:
         shape = getattr(x, "shape", type(x).__name__)
         several = len(getattr(x, "shape", ())) > 2
-        hint = "reshape images to rows, by tf.reshape(x, [len(x), -1])" if several else "batch the data set first"
+        images = "reshape images to rows, by tf.reshape(x, [len(x), -1]), or make the layer with `visible_shape`"
+        hint = images if several else "batch the data set first"
         raise ValueError(f"Batches must have the shape [examples, visible units]; {hint}. Received: {shape}")
     return int(x.shape[0]), int(x.shape[1])

@@ -107,7 +107,8 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
         if x.shape.rank != 2 or x.shape[1] not in (None, width):
             raise ValueError(
                 f"Batches must have the shape [examples, {width}], one column for each visible unit; "
-                f"batch the data set first, and reshape images to rows. Received: shape {x.shape}"
+                "batch the data set first, and reshape images to rows, or make the layer with `visible_shape`. "
+                f"Received: shape {x.shape}"
             )
         x = tf.cast(x, dtype)
         x.set_shape([x.shape[0], width])
