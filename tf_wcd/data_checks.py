@@ -57,7 +57,7 @@ def check_visible(
     if width is not None and x.shape[1] != width:
         raise ValueError(f"`{what}` must have {width} columns, one for each visible unit. Received: shape {x.shape}")
     if unit is not None:
-        unit.check_columns(x.shape[1])
+        _check_columns(unit, x.shape[1], own_names)
     if dtype is not None:
         x = x.astype(dtype, copy=False)
     given, unknown = x, None
@@ -74,27 +74,12 @@ def check_visible(
     if unit is None:
         return given
     if _any_chunk(x, unit.accepts):
-        hint = unit.hint(float(x.min()), float(x.max()))
         bad = ~_of_array(unit.accepts, x)
+        own, columns = unit.part_of(int(np.argwhere(bad)[0, 1]), x.shape[1])
+        hint = own.hint(float(x[:, columns].min()), float(x[:, columns].max()))
         raise ValueError(
-            f"`{what}` must be {unit.domain()} for {unit.name!r} visible units{hint}. "
-            f"Received: {_first(x, bad, own_names)}"
-        )
-    if strict and _any_chunk(x, unit.are_states):
-        bad = ~_of_array(unit.are_states, x)
-        bad = bad if unknown is None else bad & ~unknown
-        if bad.any():
-            raise ValueError(
-                f"`{what}` must hold states of {unit.name!r} units, {unit.state_domain()}. "
-                f"Received: {_first(x, bad, own_names)}"
-            )
-    return given
-    if _any_chunk(x, unit.accepts):
-        hint = unit.hint(float(x.min()), float(x.max()))
-        bad = ~_of_array(unit.accepts, x)
-        raise ValueError(
-            f"`{what}` must be {unit.domain()} for {unit.name!r} visible units{hint}. "
-            f"Received: {_first(x, bad, own_names)}"
+            f"`{what}` must be {own.domain()} for {own.name!r} visible units{hint}. "
+            f"Received: {_first_unit(x, bad, unit, own_names)}"
         )
     if strict and _any_chunk(x, unit.are_states):
         bad = ~_of_array(unit.are_states, x)
@@ -118,6 +103,16 @@ def check_start(initial: Any, shape: Shape, check: Callable[..., np.ndarray]) ->
     """
     table = table_of(initial, "initial")
     return check(table._replace(values=np.atleast_2d(as_rows(table.values, shape, one=True))), "initial")
+
+
+def _check_columns(unit: Unit, columns: int, names: Any) -> None:
+    """Raises ValueError where units cannot have so many columns; says what these are, where they have names."""
+    try:
+        unit.check_columns(columns)
+    except ValueError as error:
+        if names is None:
+            raise
+        raise ValueError(f"{error}: {', '.join(names)}") from None
 
 
 def _of_images(x: np.ndarray, shape: Shape) -> str:
@@ -196,6 +191,19 @@ def _any_chunk(x: np.ndarray, check: Callable[[tf.Tensor], tf.Tensor]) -> bool:
     """Whether the check fails anywhere, chunk by chunk: no array of the size of the data is made."""
     starts = range(0, len(x), ROWS_AT_A_TIME)
     return not all(_of_array(check, x[start : start + ROWS_AT_A_TIME]).all() for start in starts)
+
+
+def _first_unit(values: np.ndarray, bad: np.ndarray, unit: Unit, names: Any = None) -> str:
+    """The first bad entry and where it is; of a unit of several columns, all of them."""
+    first = unit.describe_columns(values.shape[1]).first
+    rows, columns = np.nonzero(bad)
+    own = np.flatnonzero(first == first[columns[0]])
+    if len(own) == 1:
+        return _first(values, bad, names)
+    low, high = int(own[0]), int(own[-1])
+    where = "" if names is None else f", columns {names[low]!r} to {names[high]!r}"
+    count = np.unique(rows * values.shape[1] + first[columns]).size
+    return f"{values[rows[0], own].tolist()} at [{rows[0]}, {low}:{high + 1}]{where} ({count} such units)"
 
 
 def _first(values: np.ndarray, bad: np.ndarray, names: Any = None) -> str:

@@ -30,7 +30,7 @@ def table_of(x: Any, what: str = "x") -> Table:
     """Data of any kind as an array, with the names of its columns where they have some.
 
     A categorical column of a frame becomes one column for each category, one of which is 1: the columns of a
-    `tf_wcd.units.Potts` unit. Missing entries are NaN.
+    `tf_wcd.units.Potts` unit. Missing entries, and masked ones of an array, are NaN.
 
     Args:
         x: what the user passed.
@@ -50,7 +50,19 @@ def table_of(x: Any, what: str = "x") -> Table:
         return _of_frame(x, what)
     if is_sparse(x):
         return Table(x.toarray(), None)
-    return Table(np.asarray(tf.sparse.to_dense(x) if isinstance(x, tf.SparseTensor) else x), None)
+    if isinstance(x, np.ma.MaskedArray):
+        return Table(_with_nan(x), None)
+    try:
+        return Table(np.asarray(tf.sparse.to_dense(x) if isinstance(x, tf.SparseTensor) else x), None)
+    except ValueError as error:  # of lists, which NumPy cannot make an array of
+        raise ValueError(f"`{what}` must be an array of numbers. Received: {type(x).__name__}; {error}") from None
+
+
+def _with_nan(x: np.ma.MaskedArray) -> np.ndarray:
+    """The values of a masked array, with NaN for those that are masked."""
+    if not np.ma.getmaskarray(x).any():
+        return np.asarray(x)
+    return np.ma.filled(x.astype(np.result_type(x.dtype, "float32")), np.nan)
 
 
 def array_of(x: Any, what: str = "x", names: Any = None) -> np.ndarray:
@@ -109,9 +121,10 @@ def _of_frame(frame: Any, what: str) -> Table:
 def _numbers(column: Any, name: Any, what: str) -> np.ndarray:
     kind = getattr(column.dtype, "kind", "O")
     if kind not in "biuf":
+        numbers = ", or numbers and truth values numeric, by .convert_dtypes()" if column.dtype == object else ""
         raise ValueError(
-            f"`{what}` must hold numbers; make a column of words or labels categorical, by .astype('category'). "
-            f"Received: column {name!r} of the type {column.dtype}"
+            f"`{what}` must hold numbers; make a column of words or labels categorical, by .astype('category'){numbers}"
+            f". Received: column {name!r} of the type {column.dtype}"
         )
     if isinstance(column.dtype, np.dtype):
         return column.to_numpy()

@@ -75,8 +75,12 @@ def test_bad_sample_weights(rbm, weights, message):
 
 
 STREAM = [
-    (with_value(1.5), None, r"in \[0, 1\].*batch 0 of the data set, row \d+ of the batch, minimum 0, maximum 1.5"),
-    (with_value(np.nan), None, "NaN or infinite values. Received: batch 0"),
+    (
+        with_value(1.5),
+        None,
+        r"in \[0, 1\].*batch 0 of the data set, row 7 of the batch, column 2: 1.5, minimum 0, maximum 1.5",
+    ),
+    (with_value(np.nan), None, "NaN or infinite values. Received: batch 0 .* row 7 of the batch, column 2: nan"),
     (GOOD, np.r_[-1.0, np.ones(19)], "negative. Received: batch 0 of the data set, row 0 of the batch, minimum -1"),
     (GOOD, np.zeros(20), "zero for every example of the batch. Received: batch 0"),
 ]

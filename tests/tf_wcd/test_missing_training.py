@@ -136,7 +136,7 @@ def test_bad_data():
     for place, value, message in (
         ((2, 4), NAN, r"all columns of a unit or in none. Received: .* in part, .* at \[2, \d\]"),
         ((3, 1), np.inf, r"contains infinite values. Received: inf at \[3, 1\]"),
-        ((4, 0), 7.0, r"sum 1 in each group of 3 columns.*Received: 7.0 at \[4, 0\]"),
+        ((4, 0), 7.0, r"sum 1 in each group of 3 columns.*Received: \[7.0, 1.0, 0.0\] at \[4, 0:3\]"),
     ):
         bad = x.copy()
         bad[0, :3] = NAN

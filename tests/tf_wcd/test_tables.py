@@ -1,5 +1,7 @@
 """Data as people have them: frames, sparse matrices, integers, booleans, read-only arrays, in every method."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -168,3 +170,127 @@ def test_errors_name_the_column(change, message):
     rbm.compile("sgd")
     with pytest.raises(ValueError, match=message):
         rbm.fit(frame().assign(**change), verbose=0)
+
+
+def test_errors_speak_of_the_kind_of_the_column_alone():
+    rbm = tf_wcd.RBMLayer(3, visible_type=UNIT, seed=0)
+    rbm.build((None, 7))
+    text = "`x` must be in [0, 3] for 'binomial' visible units; `Binomial(7)` takes counts up to 7. Received: "
+    with pytest.raises(ValueError, match=re.escape(f"{text}7.0 at [0, 5], column 'visits' (4 such values)")):
+        rbm.impute(frame().assign(visits=7))
+    values = table_of(frame()).values
+    values[1, 2:5] = [1, 1, 0]
+    values[3, 2:5] = [0.2, 0.3, 0.5]
+    with pytest.raises(ValueError, match=r"sum 1.* for 'potts'.*Received: \[1.0, 1.0, 0.0\] at \[1, 2:5\] \(1 such"):
+        evaluation.log_prob(rbm, values)
+    values[1, 2:5] = [1, 0, 0]
+    named = pandas.DataFrame(values, columns=NAMES)
+    with pytest.raises(ValueError, match=r"states of 'potts' units.*columns 'colour=red' to 'colour=blue' \(1 such"):
+        evaluation.log_prob(rbm, named)
+
+
+def test_numbers_of_categories_get_a_hint():
+    rbm = tf_wcd.RBMLayer(3, visible_type=units.Potts(3), seed=0)
+    rbm.compile("sgd")
+    with pytest.raises(ValueError, match=r"by np.eye\(3\)\[x\].reshape\(len\(x\), -1\). Received: \[0, 2, 1\]"):
+        rbm.fit(np.array([[0, 2, 1]]))
+    rbm.fit(np.eye(3)[np.array([[0, 2, 1]])].reshape(1, -1), verbose=0)
+
+
+def test_other_categories_are_refused_everywhere():
+    """Others, more of them, or in another order: each would be read as something else."""
+    rbm = tf_wcd.RBMLayer(3, visible_type=UNIT, seed=0)
+    rbm.compile(keras.optimizers.SGD(0.01), jit_compile=False)
+    four = frame().assign(colour=pandas.Categorical(["a", "b", "c", "d"]))
+    message = r"take 7 columns. Received: 8 columns: smoker, member, colour=a, .*colour=d, visits, age"
+    with pytest.raises(ValueError, match=message):
+        rbm.fit(four, verbose=0)
+    rbm.fit(frame(), verbose=0)
+    other = frame().assign(colour=pandas.Categorical(["red", "pink"] * 2, categories=["red", "green", "pink"]))
+    turned = frame().assign(colour=frame().colour.cat.reorder_categories(["blue", "red", "green"]))
+    methods = {
+        "call": rbm,
+        "predict": rbm.predict,
+        "evaluate": rbm.evaluate,
+        "impute": rbm.impute,
+        "reconstruct": rbm.reconstruct,
+        "sample": lambda x: rbm.sample(4, gibbs_steps=1, initial=x),
+        "log_prob": lambda x: evaluation.log_prob(rbm, x),
+        "log_likelihood": lambda x: evaluation.log_likelihood(rbm, x),
+        "kl": lambda x: evaluation.kl_divergence(rbm, x, [0.25] * 4),
+        "mixing": lambda x: evaluation.mixing(rbm, x, gibbs_steps=16),
+        "annealed": lambda x: evaluation.annealed_log_partition(rbm, data=x),
+        "gradient": lambda x: evaluation.gradient_error(rbm, x, ["cd"]),
+    }
+    for name, method in methods.items():
+        for wrong, received in (
+            (other, "'colour=pink' in the place of 'colour=blue', column 4"),
+            (turned, "'colour=blue' in the place of 'colour=red', column 2"),
+            (four, r"8 columns, without \['colour=red', 'colour=green', 'colour=blue'\], and with \['colour=a'"),
+        ):
+            with pytest.raises(ValueError, match=rf"of the training data.*Received: {received}"):
+                pytest.fail(f"{name} took it: {method(wrong)}")
+    bad = frame().assign(age=np.inf)
+    with pytest.raises(ValueError, match=r"`initial` contains.*Received: inf at \[0, 6\], column 'age'"):
+        rbm.sample(4, initial=bad)
+    dbn = tf_wcd.DBN([rbm, tf_wcd.RBMLayer(2, seed=1)])
+    dbn.build((None, 7))
+    for method in (dbn, dbn.predict, dbn.reconstruct, lambda x: dbn.sample(4, initial=x)):
+        with pytest.raises(ValueError, match="'colour=pink' in the place of 'colour=blue'"):
+            method(other)
+
+
+def test_a_stack_keeps_the_names_of_its_data(tmp_path):
+    dbn = tf_wcd.DBN([tf_wcd.RBMLayer(3, visible_type=UNIT, seed=0), tf_wcd.RBMLayer(2, seed=1)])
+    for model in (dbn, *dbn.rbms):
+        model.compile(keras.optimizers.SGD(0.01), jit_compile=False)
+    dbn.pretrain(frame(), verbose=0)
+    dbn.save(tmp_path / "dbn.keras")
+    for model in (dbn, keras.models.load_model(tmp_path / "dbn.keras")):
+        assert model.rbms[0].feature_names_in_.tolist() == NAMES
+        assert model.rbms[1].feature_names_in_ is None
+        with pytest.raises(ValueError, match="'Age' in the place of 'age'"):
+            model.predict(frame().rename(columns={"age": "Age"}))
+    other = tf_wcd.DBN([tf_wcd.RBMLayer(3, visible_type=UNIT, seed=0)])
+    for model in (other, other.top):
+        model.compile(keras.optimizers.SGD(0.01), jit_compile=False)
+    other.build((None, 7))
+    other.fit(frame(), verbose=0)
+    assert other.top.feature_names_in_.tolist() == NAMES
+
+
+def test_masked_entries_are_unknown():
+    values = np.ma.array(X, mask=np.arange(60).reshape(12, 5) % 7 == 3)
+    plain = tf_wcd.RBMLayer(3, seed=0)
+    with pytest.raises(ValueError, match=r"NaN.*Received: nan at \[0, 3\]"):
+        plain.start_at_means(values)
+    rbm = tf_wcd.RBMLayer(3, missing="nan", seed=0)
+    assert np.isfinite(rbm.impute(values)).all()
+    np.testing.assert_array_equal(np.isnan(table_of(values).values), values.mask)
+    assert table_of(np.ma.array(X)).values.dtype == X.dtype
+
+
+def test_columns_of_objects_and_rows_of_different_lengths():
+    objects = pandas.DataFrame({"a": pandas.Series([1, None], dtype=object), "b": [0, 1]})
+    with pytest.raises(ValueError, match=r"convert_dtypes\(\). Received: column 'a' of the type object"):
+        table_of(objects)
+    assert np.isnan(table_of(objects.convert_dtypes()).values[1, 0])
+    with pytest.raises(ValueError, match=r"`x` must be an array of numbers. Received: list; .*inhomogeneous"):
+        table_of([[1, 2], [3]])
+
+
+def test_labels_from_a_column():
+    y = pandas.Series([0, 1, 1, 0] * 3, name="kind")
+    reached = []
+    for labels in (y, y.astype("Int64"), y.to_frame(), y.to_numpy()):
+        rbm = tf_wcd.RBMLayer(3, classes=2, seed=0)
+        rbm.compile(keras.optimizers.SGD(0.1), jit_compile=False)
+        rbm.fit(X, labels, verbose=0)
+        reached.append(rbm.kernel.numpy())
+    for kernel in reached:
+        np.testing.assert_array_equal(kernel, reached[0])
+    unknown = tf_wcd.RBMLayer(3, classes=2, missing="nan", seed=0)
+    assert np.isnan(unknown.data_spec().one_hot(y.astype("Int64").where(y > 0), 12)[0]).all()
+    for labels in (y.astype("category"), y.map({0: "no", 1: "yes"})):
+        with pytest.raises(ValueError, match=r"class numbers in 0 .. 1; .*cat.codes. Received: .*'kind'"):
+            rbm.fit(X, labels, verbose=0)

@@ -237,12 +237,7 @@ class Unit(NumberedStates, abc.ABC):
         return bound
 
     def parameter_gradients(self, states: tf.Tensor, weights: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Sum over the rows of ``weights`` times the derivative of the base energy of the given states.
-
-        Args:
-            states: ``[..., rows, columns]``.
-            weights: ``[..., rows]``.
-        """
+        """Sum over the rows of ``weights`` ``[..., rows]`` times the derivative of the base energy of their states."""
         return self._derivatives(lambda unit: unit.total_base_energy(states), weights)
 
     def expected_parameter_gradients(self, field: tf.Tensor, weights: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -275,6 +270,10 @@ class Unit(NumberedStates, abc.ABC):
         units = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [x.shape[-1] // self.columns, self.columns]], axis=0))
         known = [tf.reduce_all(units == tf.constant(state, x.dtype), axis=-1, keepdims=True) for state in states]
         return tf.reshape(tf.broadcast_to(tf.reduce_any(tf.stack(known), axis=0), tf.shape(units)), tf.shape(x))
+
+    def part_of(self, column: int, columns: int) -> tuple[Unit, slice]:
+        """The kind of units that a column of a layer belongs to, and the columns of these, for error messages."""
+        return self, slice(0, columns)
 
     def domain(self) -> str:
         """What `accepts` accepts, in words, for error messages."""

@@ -41,6 +41,12 @@ class Labelled(Mixed):
     def without_labels(self) -> Unit:
         return self.units[0]
 
+    def part_of(self, column: int, columns: int) -> tuple[Unit, slice]:
+        return self, slice(0, columns)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.units[0]!r}, {self.classes})"
+
     def domain(self) -> str:
         return f"{self.units[0].domain()}, with the sum 1 in the last {self.classes} columns"
 

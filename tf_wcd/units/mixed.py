@@ -202,6 +202,11 @@ class Mixed(Unit):
     def are_states(self, x: tf.Tensor) -> tf.Tensor:
         return tf.concat(self._map("are_states", x), axis=-1)
 
+    def part_of(self, column: int, columns: int) -> tuple[Unit, slice]:
+        ends = list(itertools.accumulate(self.sizes(columns)))
+        number = next(i for i, end in enumerate(ends) if column < end)
+        return self.units[number], slice(ends[number - 1] if number else 0, ends[number])
+
     def _in_words(self, describe: Callable[[Unit], str]) -> str:
         words = []
         ends = list(itertools.accumulate(width or 0 for width in self.widths))
@@ -232,6 +237,10 @@ class Mixed(Unit):
         starts = itertools.accumulate([0, *(part.width for part in parts[:-1])])
         positions = np.concatenate([start + part.positions for start, part in zip(starts, parts, strict=True)])
         return Padded(Mixed([(part.unit, part.width) for part in parts]), sum(part.width for part in parts), positions)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"({unit!r}, {width})" for unit, width in zip(self.units, self.widths, strict=True))
+        return f"{type(self).__name__}([{parts}])"
 
     def get_config(self) -> dict[str, Any]:
         return {"parts": [[serialize(unit), width] for unit, width in zip(self.units, self.widths, strict=True)]}

@@ -85,6 +85,11 @@ class Potts(Unit):
     def state_domain(self) -> str:
         return f"one 1 in each group of {self.columns} columns and 0 elsewhere"
 
+    def hint(self, low: float, high: float) -> str:
+        if low < 0 or high <= 1 or high > self.columns - 1:
+            return ""
+        return f"; numbers of categories become such columns by np.eye({self.columns})[x].reshape(len(x), -1)"
+
     def get_config(self) -> dict[str, Any]:
         return {"states": self.columns}
 

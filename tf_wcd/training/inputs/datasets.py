@@ -130,14 +130,8 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
             rows = tf.concat([x, labels], axis=1)
         elif spec.conditions:
             condition = condition_tensor(y, spec.conditions, dtype)
-            finite = tf.math.is_finite(condition)
-            conditions.append(
-                Condition(
-                    tf.reduce_all(finite, axis=1),
-                    "condition contains NaN or infinite values",
-                    lambda: [", column ", tf.argmin(tf.cast(tf.reduce_all(finite, axis=0), tf.int32))],
-                )
-            )
+            finite, message = tf.math.is_finite(condition), "condition contains NaN or infinite values"
+            conditions.append(Condition.of_entries(finite, condition, message))
             rows = tf.concat([x, condition], axis=1)
         with tf.control_dependencies([_all_hold(conditions, position)]):
             return tf.identity(rows), tf.identity(weights)
@@ -146,9 +140,9 @@ def check_dataset(dataset: tf.data.Dataset, spec: DataSpec, width: int) -> tf.da
 
 
 def known_entries(x: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
-    """The rows of a batch with the middle of the range for NaN, and whether each has units that are unknown in part."""
+    """The rows of a batch with the middle of the range for NaN, and where a unit is unknown as its first column is."""
     unknown, columns = tf.math.is_nan(x), unit.describe_columns(x.shape[1])
-    together = tf.reduce_all(unknown == tf.gather(unknown, columns.first, axis=1), axis=1)
+    together = unknown == tf.gather(unknown, columns.first, axis=1)
     return tf.where(unknown, tf.constant(unit.midpoints(x.shape[1]), x.dtype), x), together
 
 
@@ -165,23 +159,36 @@ class Condition(NamedTuple):
     message: str
     details: Callable[[], list[Any]] = list
 
+    @classmethod
+    def of_entries(
+        cls, good: tf.Tensor, values: tf.Tensor, message: str, details: Callable[[], list[Any]] = list
+    ) -> Condition:
+        """What must hold of every entry of a matrix; the first one of which it does not is named."""
+
+        def place() -> list[Any]:
+            first = tf.argmin(tf.cast(tf.reshape(good, [-1]), tf.int32), output_type=tf.int32)
+            return [", column ", first % values.shape[1], ": ", tf.reshape(values, [-1])[first], *details()]
+
+        return cls(tf.reduce_all(good, axis=1), message, place)
+
 
 def _conditions_of_rows(x: tf.Tensor, unit: Unit, missing: bool) -> list[Condition]:
     known, together = known_entries(x, unit) if missing else (x, None)
     conditions = [
         Condition(tf.shape(x)[:1] > 0, "the batch is empty"),
-        Condition(
-            tf.reduce_all(tf.math.is_finite(known), axis=1),
-            f"x contains {'' if missing else 'NaN or '}infinite values",
+        Condition.of_entries(
+            tf.math.is_finite(known), known, f"x contains {'' if missing else 'NaN or '}infinite values"
         ),
-        Condition(
-            tf.reduce_all(unit.accepts(known), axis=1),
+        Condition.of_entries(
+            unit.accepts(known),
+            known,
             f"x must be {unit.domain()} for '{unit.name}' visible units",
             lambda: [", minimum ", tf.reduce_min(known), ", maximum ", tf.reduce_max(known)],
         ),
     ]
     if together is not None:
-        conditions.insert(2, Condition(together, "x must be unknown (NaN) in all columns of a unit or in none"))
+        in_part = "x must be unknown (NaN) in all columns of a unit or in none"
+        conditions.insert(2, Condition.of_entries(together, x, in_part))
     return conditions
 
 
@@ -200,8 +207,8 @@ def _all_hold(conditions: Sequence[Condition], position: tf.Tensor) -> tf.Tensor
         asserts: list[Any] = []
         for good, message, details in conditions:
             row = tf.reduce_sum(tf.cast(tf.math.cumsum(tf.cast(~good, tf.int32)) == 0, tf.int32))  # the first bad one
-            where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details()]
-            with tf.control_dependencies(asserts):
+            with tf.control_dependencies(asserts):  # what is found in a batch is looked for where it is not empty
+                where = [". Received: batch ", position, " of the data set, row ", row, " of the batch", *details()]
                 asserts = [tf.debugging.Assert(tf.reduce_all(good), [_MARK, message, *where])]
         with tf.control_dependencies(asserts):
             return tf.constant(False)

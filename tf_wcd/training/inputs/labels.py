@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_wcd.tables import table_of
+
 
 def one_hot(
     labels: Any, classes: int, rows: int, dtype: str, what: str = "Labels", missing: bool = False
@@ -26,7 +28,7 @@ def one_hot(
     >>> one_hot([0, 2], classes=3, rows=2, dtype="float32").tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    labels = np.asarray(labels)
+    labels = _array_of_labels(labels, classes, what)
     if labels.ndim == 2 and labels.shape == (rows, 1):
         labels = labels[:, 0]
     if missing and labels.dtype.kind == "f" and labels.shape in ((rows, classes), (rows,)):
@@ -52,6 +54,18 @@ def one_hot(
         row = int(wrong.argmax())
         raise ValueError(f"{what} must be class numbers in 0 .. {classes - 1}. Received: {labels[row]} in row {row}")
     return np.eye(classes, dtype=dtype)[labels.astype("int64")]
+
+
+def _array_of_labels(labels: Any, classes: int, what: str) -> np.ndarray:
+    """Labels as an array; of a column of a frame, which may be of a nullable type, too."""
+    if not hasattr(labels, "to_frame"):
+        return np.asarray(labels)
+    if getattr(labels.dtype, "kind", "O") not in "biuf" or hasattr(labels.dtype, "categories"):
+        raise ValueError(
+            f"{what} must be class numbers in 0 .. {classes - 1}; of names these are y.astype('category').cat.codes. "
+            f"Received: a column of the type {labels.dtype}, {labels.name!r}"
+        )
+    return table_of(labels.to_frame(), what).values[:, 0]
 
 
 def _with_unknown(labels: np.ndarray, classes: int, dtype: str, what: str) -> np.ndarray:
