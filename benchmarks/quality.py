@@ -131,13 +131,14 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="which ones; all")
+    parser.add_argument("--passes", nargs="+", type=int, choices=PASSES, default=PASSES, help="how many; all")
     parser.add_argument("--report", action="store_true", help="only table and plot of what there is")
     arguments = parser.parse_args()
     work = RecordFile(RESULTS / "quality.jsonl", run)
     if not arguments.report:
         for name in arguments.methods:
             rate = best_rate(work, name)
-            for passes in PASSES:
+            for passes in arguments.passes:
                 work.record(method=name, rate=rate, passes=passes, search=False)
     records = work.read()
     print(table(records))
