@@ -13,7 +13,7 @@ from tests.support import brute_force as bf
 from tf_wcd import negative_phases as phases
 from tf_wcd.negative_phases.points import TrajectoryChains
 from tf_wcd.random import batch_source, subkey
-from tf_wcd.sampling import trajectory
+from tf_wcd.sampling import independent, trajectory
 
 KEY = tf.constant([3, 4], tf.uint32)
 PAIR = ("spin", "bernoulli")
@@ -95,9 +95,9 @@ def test_parameters_as_vectors_and_back():
 
 
 def test_log_z_of_a_machine_without_weights():
-    machine = trajectory.without_weights(machine_of(TARGET))
+    machine = independent.without_weights(machine_of(TARGET))
     expected = log_z(bf.Parameters(0 * TARGET.W, TARGET.b, TARGET.c))
-    assert float(trajectory.independent_log_partition(machine)) == pytest.approx(expected, rel=1e-6)
+    assert float(independent.independent_log_partition(machine)) == pytest.approx(expected, rel=1e-6)
 
 
 # Exchange

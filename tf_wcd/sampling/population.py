@@ -20,6 +20,7 @@ import tensorflow as tf
 from tf_wcd.machine import Machine
 from tf_wcd.random import batch_source, subkey, uniform
 from tf_wcd.sampling.gibbs import gibbs_from_visible
+from tf_wcd.sampling.independent import independent_log_partition, independent_visible, without_weights
 from tf_wcd.sampling.resampling import systematic_indices
 
 # Temperatures from independent units to the model, for each unit of the variance of the log-weights that a single jump
@@ -118,14 +119,14 @@ def annealed_population(
         gibbs_steps: steps of the chains at each temperature.
         resample_below: as for `follow`.
     """
-    free = dataclasses.replace(machine, kernel=tf.zeros_like(machine.kernel))
-    visible = _independent_visible(machine, groups * size, subkey(key, _START))
+    free = without_weights(machine)
+    visible = independent_visible(machine, groups * size, batch_source(subkey(key, _START)), draw=0)
     energy = free.free_energy(visible)
-    log_partition = tf.cast(_independent_log_partition(machine), energy.dtype)[..., None]
+    log_partition = tf.cast(independent_log_partition(machine), energy.dtype)[..., None]
     start = Population(
         visible, energy, tf.zeros_like(energy), tf.broadcast_to(log_partition, [*machine.members, groups])
     )
-    probe = _independent_visible(machine, PROBE, subkey(key, _PROBE))
+    probe = independent_visible(machine, PROBE, batch_source(subkey(key, _PROBE)), draw=0)
     variance = tf.math.reduce_variance(free.free_energy(probe) - machine.free_energy(probe), axis=-1)
     wished = tf.math.ceil(TEMPERATURES_PER_VARIANCE * tf.reduce_max(variance))
     count = tf.cast(tf.clip_by_value(wished, 1.0, MOST_TEMPERATURES), tf.int32)
@@ -183,19 +184,6 @@ def pooled(log_partitions: tf.Tensor) -> LogPartition:
     # Without a kernel nothing is left to chance but the rounding of the sums.
     rounding = float(np.finfo(log_partitions.dtype.as_numpy_dtype).eps) * estimate
     return LogPartition(estimate, tf.sqrt(jackknife + tf.square(distance) + tf.square(rounding)))
-
-
-def _independent_visible(machine: Machine, rows: int, key: tf.Tensor) -> tf.Tensor:
-    """Visible states of the machine without its kernel, ``[..., rows, n_v]``."""
-    fields = tf.broadcast_to(machine.visible_bias[..., None, :], [*machine.members, rows, machine.num_visible])
-    return machine.sample_visible(fields, batch_source(key), 0)
-
-
-def _independent_log_partition(machine: Machine) -> tf.Tensor:
-    """log Z of the machine without its kernel, float64 ``[...]``."""
-    wide = machine.cast("float64")
-    visible = wide.visible.total_cumulant(wide.visible_bias[..., None, :])
-    return (visible + wide.hidden.total_cumulant(wide.hidden_bias[..., None, :]))[..., 0]
 
 
 def _grouped(values: tf.Tensor, groups: int) -> tf.Tensor:

@@ -92,18 +92,6 @@ def unpacked(like: Machine, parameters: tf.Tensor) -> Machine:
     )
 
 
-def without_weights(machine: Machine) -> Machine:
-    """The machine of independent units that has the same biases."""
-    return dataclasses.replace(machine, kernel=tf.zeros_like(machine.kernel))
-
-
-def independent_log_partition(machine: Machine) -> tf.Tensor:
-    """log Z of a machine without weights, float64 ``[...]``."""
-    wide = machine.cast("float64")
-    sides = (wide.visible, wide.visible_bias), (wide.hidden, wide.hidden_bias)
-    return tf.add_n([unit.total_cumulant(bias[..., None, :])[..., 0] for unit, bias in sides])
-
-
 # Exchange
 
 

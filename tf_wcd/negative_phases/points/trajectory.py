@@ -16,17 +16,16 @@ from tf_wcd.negative_phases.base import Batch, Points, PointSource, State
 from tf_wcd.negative_phases.points.tempered import check_undivided
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling import gibbs_from_hidden, gibbs_step
+from tf_wcd.sampling.independent import independent_log_partition, independent_visible, without_weights
 from tf_wcd.sampling.population import LogPartition
 from tf_wcd.sampling.trajectory import (
     Swapped,
     bennett_ladder,
-    independent_log_partition,
     packed,
     run_sweeps,
     swap,
     sweep,
     unpacked,
-    without_weights,
 )
 from tf_wcd.xla import compiled
 
@@ -96,17 +95,15 @@ class TrajectoryChains(PointSource):
         check_undivided(machine)
 
     def initial_state(self, machine: Machine, batch_size: int, key: tf.Tensor) -> State:
-        base = without_weights(machine)
-        field = tf.repeat(base.visible_bias[..., None, :], self.chains or batch_size, axis=-2)
-        return self.state_at(machine, base.sample_visible(field, batch_source(key), 0), {}, key)
+        visible = independent_visible(machine, self.chains or batch_size, batch_source(key), draw=0)
+        return self.state_at(machine, visible, {}, key)
 
     def state_at(self, machine: Machine, visible: tf.Tensor, state: State, key: tf.Tensor) -> State:
-        base, present = without_weights(machine), packed(machine)
-        field = tf.repeat(base.visible_bias[..., None, :], visible.shape[-2], axis=-2)
-        first = base.sample_visible(field, batch_source(key), 2)
+        base, present = packed(without_weights(machine)), packed(machine)
+        first = independent_visible(machine, visible.shape[-2], batch_source(key), draw=2)
         # Replicas divide the last axis but one: each has its own copy of the parameters along it.
         copies = tf.distribute.get_strategy().num_replicas_in_sync
-        parameters = tf.stack([packed(base)] + [present] * self.max_rungs, axis=-2)
+        parameters = tf.stack([base] + [present] * self.max_rungs, axis=-2)
         numbers = {"rungs": 1.0, "turn": 0.0, "place": 0.0, "returns": -1.0, "going_back": 0.0}
         return {
             **state,
