@@ -10,7 +10,7 @@ from tf_wcd.enumeration import MAX_LISTED_UNITS, Side, smaller_side
 from tf_wcd.evaluation.exact import log_partition_of, machine_of
 from tf_wcd.machine import Machine
 from tf_wcd.programs import call_compiled, machine_with, parameters_of
-from tf_wcd.training.gradient import Gradient, Offsets, at_offsets
+from tf_wcd.training.gradient import Gradient, Offsets, centred_from_plain
 
 if TYPE_CHECKING:
     from tf_wcd.layer import RBMLayer
@@ -77,7 +77,5 @@ def _in_double(offsets: Offsets) -> Offsets:
 
 def _centred(plain: Gradient, offsets: Offsets) -> Gradient:
     """The centred gradient of the same phases, which is a linear map of the plain one: their weights sum to zero."""
-    mu, lam = offsets.visible, offsets.hidden
-    kernel = plain.kernel - plain.visible_bias[:, None] * lam - mu[:, None] * plain.hidden_bias
-    kernel, visible_bias, hidden_bias = at_offsets(kernel, plain.visible_bias, plain.hidden_bias, offsets)
+    kernel, visible_bias, hidden_bias = centred_from_plain(plain.kernel, plain.visible_bias, plain.hidden_bias, offsets)
     return plain._replace(kernel=kernel, visible_bias=visible_bias, hidden_bias=hidden_bias)

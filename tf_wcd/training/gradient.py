@@ -139,13 +139,16 @@ def phase_difference(
     return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, data_means)
 
 
-def centred_kernel(kernel: tf.Tensor, visible_bias: tf.Tensor, hidden_bias: tf.Tensor, offsets: Offsets) -> tf.Tensor:
-    """The kernel's part taken of x - mu and h - lambda, from the parts of a plain gradient.
+def centred_from_plain(
+    kernel: tf.Tensor, visible_bias: tf.Tensor, hidden_bias: tf.Tensor, offsets: Offsets
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The parts of the centred gradient, from those of a plain one.
 
-    Both phases have the same weight, so that the product of the two offsets drops out.
+    Both phases have the same weight, so that the product of the two offsets drops out of the kernel's part.
     """
     mu, lam = (tf.convert_to_tensor(offset) for offset in (offsets.visible, offsets.hidden))
-    return kernel - visible_bias[..., :, None] * lam[..., None, :] - mu[..., :, None] * hidden_bias[..., None, :]
+    centred = kernel - visible_bias[..., :, None] * lam[..., None, :] - mu[..., :, None] * hidden_bias[..., None, :]
+    return at_offsets(centred, visible_bias, hidden_bias, offsets)
 
 
 def at_offsets(

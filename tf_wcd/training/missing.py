@@ -17,7 +17,7 @@ from tf_wcd.machine import Machine
 from tf_wcd.programs import machine_with, parameters_of
 from tf_wcd.random import batch_source, subkey
 from tf_wcd.sampling.unknown import clamped_draw, exact_draw, is_enumerable, known_free_energy
-from tf_wcd.training.gradient import Gradient, Offsets, at_offsets, centred_kernel
+from tf_wcd.training.gradient import Gradient, Offsets, centred_from_plain
 from tf_wcd.training.step import Phases
 
 _UNKNOWN = 0x0A17  # the purpose of the key of the draws: with or without them, updates draw the same numbers
@@ -94,8 +94,7 @@ def summed_out(gradient: Gradient, phases: Phases, offsets: Offsets | None = Non
     kernel = scale[..., None, None] * change["kernel"]
     visible_bias, hidden_bias = scale[..., None] * visible_bias, scale[..., None] * hidden_bias
     if offsets is not None:
-        kernel = centred_kernel(kernel, visible_bias, hidden_bias, offsets)
-        kernel, visible_bias, hidden_bias = at_offsets(kernel, visible_bias, hidden_bias, offsets)
+        kernel, visible_bias, hidden_bias = centred_from_plain(kernel, visible_bias, hidden_bias, offsets)
     return Gradient(
         gradient.kernel + kernel,
         gradient.visible_bias + visible_bias,

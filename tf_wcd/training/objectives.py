@@ -15,7 +15,7 @@ from tf_wcd.arguments import check_positive
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import Batch, Points, State
 from tf_wcd.sampling.passes import by_label, fields_with_labels, label_log_prob, label_log_weights
-from tf_wcd.training.gradient import Gradient, Offsets, at_offsets, centred_kernel
+from tf_wcd.training.gradient import Gradient, Offsets, centred_from_plain
 from tf_wcd.training.step import Phases, Weighted, normalised_sample_weight
 
 OBJECTIVES = ("generative", "discriminative", "hybrid")
@@ -68,8 +68,7 @@ def label_gradient(phases: Phases, offsets: Offsets | None = None) -> Gradient:
     hidden_unit = machine.hidden.expected_parameter_gradients(fields, -flat)
     if offsets is None:
         return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, None)
-    kernel = centred_kernel(kernel, visible_bias, hidden_bias, offsets)
-    kernel, visible_bias, hidden_bias = at_offsets(kernel, visible_bias, hidden_bias, offsets)
+    kernel, visible_bias, hidden_bias = centred_from_plain(kernel, visible_bias, hidden_bias, offsets)
     means = _data_means(phases, fields, hidden, labels, offsets)
     return Gradient(kernel, visible_bias, hidden_bias, visible_unit, hidden_unit, means)
 
