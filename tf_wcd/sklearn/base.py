@@ -108,7 +108,15 @@ class RBMEstimator(BaseEstimator):
         if self.centered and y is None and possible.any():
             layer.start_at_means(x[possible])
         if self.n_iter:
-            layer.fit(x, y, batch_size=self.batch_size, epochs=self.n_iter, verbose=0, callbacks=list(callbacks))
+            layer.fit(
+                x,
+                y,
+                batch_size=self.batch_size,
+                epochs=self.n_iter,
+                steps_per_epoch=-(-len(x) // self.batch_size),  # all batches full: one shape to trace, not two
+                callbacks=list(callbacks),
+                verbose=0,
+            )
         self.rbm_ = layer
 
     # The trained model

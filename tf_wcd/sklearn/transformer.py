@@ -12,10 +12,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tf_wcd import units, xla
+from tf_wcd import units
 from tf_wcd.evaluation.pseudo import random_bits_estimate, sum_over_all
 from tf_wcd.machine import Machine
 from tf_wcd.negative_phases import NegativePhase
+from tf_wcd.programs import call_compiled_stack
 from tf_wcd.random import batch_source
 from tf_wcd.sampling import gibbs_from_visible
 from tf_wcd.sklearn.base import RBMEstimator, dense
@@ -38,7 +39,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         n_components: number of hidden units.
         learning_rate: learning rate.
         batch_size: examples in a batch, and persistent chains.
-        n_iter: passes over the data.
+        n_iter: passes over the data, which follow each other without a seam: all batches are full.
         verbose: print the pseudo-likelihood after each pass, as BernoulliRBM does.
         random_state: an integer for the same results at each call, a `numpy.random.RandomState`, or ``None``.
         negative_phase: ``"pcd"``, or any other that `tf_wcd.RBMLayer` takes.
@@ -168,7 +169,9 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RBMEstim
         Returns:
             ``[examples]``.
         """
-        return self._of_rows(_pseudo_log_likelihood, X)
+        return self._of_rows(
+            lambda machine, rows: call_compiled_stack(_sum_over_all, [self.rbm_], [machine], rows, jit_compile=False), X
+        )
 
     @available_if(_has_finite_states)
     def score(self, X: Any, y: Any = None) -> float:
@@ -238,9 +241,8 @@ def _hidden_mean(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
     return machine.hidden.mean(machine.hidden_field(visible))
 
 
-def _pseudo_log_likelihood(machine: Machine, visible: tf.Tensor) -> tf.Tensor:
-    run = xla.compiled(lambda rows: sum_over_all(machine, rows), jit_compile=False)
-    return run(visible)
+def _sum_over_all(machines: list[Machine], visible: tf.Tensor) -> tf.Tensor:
+    return sum_over_all(machines[0], visible)
 
 
 def _one_step(machine: Machine, visible: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
