@@ -12,7 +12,7 @@ class Mixing(EvaluationCallback):
     """Puts into the logs whether chains of Gibbs sampling mix: `tf_wcd.evaluation.mixing`.
 
     Under ``r_hat``, ``autocorrelation_time`` (in Gibbs steps), ``effective_samples`` and ``mixed`` (1 or 0). When a
-    model stops to mix, persistent chains lag behind it, and its samples say little about it.
+    model stops mixing, persistent chains lag behind it, and its samples say little about it.
 
     Args:
         x: states ``[n, visible units]`` for chains to start from besides random ones; training data, say.
