@@ -14,8 +14,11 @@ MODULES = (
     "tf_wcd.mcmc",
     "tf_wcd.negative_phases",
     "tf_wcd.plots",
+    "tf_wcd.regularizers",
     "tf_wcd.sequences",
+    "tf_wcd.sklearn",
     "tf_wcd.units",
+    "tf_wcd.negative_phases.points",
     "tf_wcd.negative_phases.weights",
     "serving",
 )
