@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_wcd.random import Source
-from tf_wcd.shapes import static_shape
+from tf_wcd.shapes import static_shape, with_shape
 from tf_wcd.units import Unit
 
 
@@ -103,7 +103,12 @@ class Machine:
     def hidden_fields(self, *visible: tf.Tensor) -> list[tf.Tensor]:
         """`hidden_field` of several sets of rows, by one matrix product."""
         rows = [static_shape(states)[-2] for states in visible]
-        return tf.split(self.hidden_field(tf.concat(visible, axis=-2)), rows, axis=-2, num=len(visible))
+        parts = tf.split(self.hidden_field(tf.concat(visible, axis=-2)), rows, axis=-2, num=len(visible))
+        # Next to a set of unknown length none has a known one: what resamples points asks for theirs.
+        return [
+            with_shape(part, [*part.shape[:-2], states.shape[-2], part.shape[-1]])
+            for part, states in zip(parts, visible, strict=True)
+        ]
 
     def visible_field(self, hidden: tf.Tensor) -> tf.Tensor:
         """The field of the visible units: b + h W."""

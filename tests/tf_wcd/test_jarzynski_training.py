@@ -191,3 +191,13 @@ def test_bad_arguments():
     phase = NegativePhase(tf_wcd.negative_phases.points.Reconstructions(), JarzynskiWeights())
     with pytest.raises(ValueError, match="those of persistent chains"):
         fit(layer(phase))
+
+
+def test_passes_that_end_with_a_smaller_batch():
+    """14 states in batches of 5: the last one has 4, but there are always as many chains."""
+    rbm = layer(JPCD(observers=200))
+    rbm.fit(X, batch_size=5, epochs=20, verbose=0)
+    result, exact = tf_wcd.evaluation.online_log_partition(rbm), tf_wcd.evaluation.log_partition(rbm)
+    assert abs(exact - 15 * np.log(2)) > 0.5, "the model has learned"
+    assert abs(result.estimate - exact) < 4 * result.standard_error
+    assert rbm.chain_states()["visible"].shape == (5, 9)
