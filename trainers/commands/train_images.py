@@ -16,9 +16,9 @@ def define_flags() -> None:
     """Its flags."""
     flags.DEFINE_string("out", "runs", "Folder for the records, the model and the pictures.")
     flags.DEFINE_enum("data", "mnist", list(IMAGE_SETS), f"The set of images. {training_flags.BLACK_AND_WHITE}")
-    flags.DEFINE_enum("method", "PCD", ["PCD", "WPCD"], "The negative phase.", case_sensitive=False)
+    flags.DEFINE_enum("method", "PCD", ["PCD", "WPCD", "JPCD", "PTT"], "The negative phase.", case_sensitive=False)
     flags.DEFINE_float(
-        "minimum_ess", 0.0, "With WPCD: temper the weights to keep this part of the chains effective.", 0.0, 1.0
+        "minimum_ess", 0.0, "With WPCD or JPCD: temper the weights to keep this part of the chains effective.", 0.0, 1.0
     )
     flags.DEFINE_float("learning_rate", 0.05, "Learning rate at the start; it falls linearly to zero.", lower_bound=0)
     flags.DEFINE_integer("epochs", 20, "Passes over the training images.", lower_bound=1)

@@ -11,12 +11,11 @@ import tf_wcd
 from tf_wcd import plots
 from trainers.report.findings import findings_figure
 from trainers.report.gradient_section import GRADIENTS, gradients_figure
+from trainers.report.image_figures import parzen_figure
 from trainers.report.weights_figures import equal_time_figure, weights_figure
 from trainers.settings import paper
-from trainers.settings.image_protocol import ImageProtocol
 from trainers.settings.protocol import PAPER, GeneralisationProtocol, Protocol
 from trainers.studies.generalisation import distribution_of
-from trainers.studies.images import label_of, long_runs
 from trainers.studies.table import Cell
 
 FINDINGS = "findings"  # the figure that the report begins with
@@ -106,26 +105,4 @@ def generalisation_figure(folder: Path, problem: str, protocol: GeneralisationPr
     axes[0].set_ylabel("probability")
     plots.legend_below(figure, size=4)
     figure.suptitle(f"{problem}: probabilities of the states that were not trained on")
-    return figure
-
-
-def parzen_figure(folder: Path, protocol: ImageProtocol) -> Any:
-    """Parzen log-likelihood of the test images against the number of samples, a panel for each data set."""
-    records = long_runs(folder).read()
-    shown = [images for images in protocol.sets.values() if any(r["settings"]["data"] == images.name for r in records)]
-    if not shown:
-        return None
-    figure, axes = plots.new_figure(4 * len(shown), 3.8, columns=len(shown))
-    for panel, images in zip(axes, shown, strict=True):
-        mine = [record for record in records if record["settings"]["data"] == images.name]
-        for color, record in zip(plots.COLORS, mine, strict=False):
-            panel.plot(
-                record["parzen"]["counts"], record["parzen"]["values"], "o-", color=color, label=label_of(record)
-            )
-        reference = mine[0]["parzen_of_training_images"]
-        panel.plot(reference["counts"], reference["values"], "--", color="black", label="training images")
-        panel.set(xscale="log", xlabel="samples", title=f"{images.title}, sigma {mine[0]['sigma']:.2f}")
-        panel.grid(alpha=0.3)
-    axes[0].set_ylabel("Parzen log-likelihood of the test set, nats")
-    axes[min(1, len(shown) - 1)].legend(frameon=False, fontsize=8, loc="lower right")
     return figure

@@ -10,7 +10,7 @@ from trainers.report.column_sections import columns_section
 from trainers.report.figures import FINDINGS, write_figures
 from trainers.report.findings import findings_section
 from trainers.report.gradient_section import GRADIENTS, gradients_section
-from trainers.report.image_sections import long_runs_section, variants_section
+from trainers.report.image_sections import long_runs_section, rates_section, variants_section
 from trainers.report.record_section import records_section
 from trainers.report.small_sections import best_section, generalisation_section, settings_section, table_section
 from trainers.report.weights_sections import equal_time_section, weights_section
@@ -43,7 +43,7 @@ def _report(folder: Path, protocol: Protocol, drawn: Sequence[Path]) -> list[str
         *best_section(small, protocol.weights),
         *generalisation_section(small, protocol.generalisation),
         *records_section(large),
-        *long_runs_section(large),
+        *long_runs_section(large, protocol.images),
     ]
 
 
@@ -56,7 +56,8 @@ def _details(folder: Path, protocol: Protocol, drawn: Sequence[Path]) -> list[st
         "What the tables of the [report](REPORT.md) rest on, made by the same command.\n",
         *([notes.read_text()] if notes.exists() else []),
         *settings_section(small),
-        *variants_section(large, protocol.images),
+        *rates_section(large, protocol.images),
+        *variants_section(large),
         *equal_time_section(large, protocol.equal_time),
         "## Figures\n",
         *(_picture(path) for path in drawn if path.stem not in (FINDINGS, GRADIENTS)),

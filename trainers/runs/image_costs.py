@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import tf_wcd
-from trainers.runs.image_quality import in_units
+from trainers.runs.image_samples import in_units
 from trainers.runs.image_sets import build
 from trainers.settings.image_protocol import ImageProtocol
 from trainers.settings.runs import ImageRun
@@ -44,7 +44,7 @@ def cost_ratios(runs: Sequence[ImageRun], protocol: ImageProtocol, x: np.ndarray
 
 
 def _compiled(run: ImageRun, protocol: ImageProtocol, x: np.ndarray, timing: Timing) -> tf_wcd.RBMLayer:
-    return build(run, protocol, timing.updates * (timing.rounds + 1), x.shape[1])
+    return build(run, protocol, timing.updates * (timing.rounds + 1), x.shape[1], None)
 
 
 def _seconds(rbm: tf_wcd.RBMLayer, x: np.ndarray, batch_size: int, updates: int) -> float:

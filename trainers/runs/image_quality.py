@@ -1,7 +1,8 @@
-"""How good a model of images is: Parzen curve, annealed log-likelihood, sample sheets and filters."""
+"""How good a model of images is: Parzen curves, an interval of its likelihood, sample sheets and filters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +10,9 @@ import numpy as np
 
 import tf_wcd
 from tf_wcd import evaluation, plots
-from tf_wcd.evaluation.exact import free_energies
+from trainers.runs.image_likelihood import likelihood
+from trainers.runs.image_samples import equilibrium_samples, samples_from_data
 from trainers.settings.image_protocol import Evaluation
-
-
-def in_units(x: np.ndarray, units: str) -> np.ndarray:
-    """Images of 0 and 1 in the states of units of that kind."""
-    return 2 * x - 1 if units == "spin" else x
-
-
-def draw_samples(rbm: tf_wcd.RBMLayer, count: int, burn_in: int, spacing: int, chains: int, seed: int) -> np.ndarray:
-    """Samples of 0 and 1, uint8: chains from random states, recorded every ``spacing`` steps after the burn-in."""
-    visible = rbm.sample(chains, gibbs_steps=burn_in, seed=seed)
-    parts = [np.asarray(visible) > 0]
-    while sum(map(len, parts)) < count:
-        visible = rbm.sample(chains, gibbs_steps=spacing, initial=visible, seed=seed + len(parts))
-        parts.append(np.asarray(visible) > 0)
-    return np.concatenate(parts)[:count].astype("uint8")
 
 
 def reference_bandwidth(train: np.ndarray, valid: np.ndarray) -> float:
@@ -35,78 +22,50 @@ def reference_bandwidth(train: np.ndarray, valid: np.ndarray) -> float:
     return float(evaluation.parzen_bandwidth(some.astype("uint8"), valid[:2000].astype("uint8")))
 
 
-def quick_quality(
-    rbm: tf_wcd.RBMLayer, train: np.ndarray, valid: np.ndarray, sigma: float, seed: int
-) -> dict[str, float]:
-    """Parzen likelihood of the validation images under 5000 samples, and a short annealed estimate beside it."""
-    samples = draw_samples(rbm, 5000, 500, 25, 500, seed)
-    parzen = float(evaluation.parzen_log_likelihood(samples, valid.astype("uint8"), sigma))
-    units = rbm.visible_unit.name
-    likelihood = evaluation.log_likelihood(
-        rbm,
-        in_units(valid, units),
-        data=in_units(train[:10_000], units),
-        temperatures=1000,
-        chains=50,
-        reverse=False,
-        seed=seed,
+def parzen_curve(samples: np.ndarray, test: np.ndarray, sigma: float, counts: Sequence[int]) -> dict[str, list[Any]]:
+    """Parzen log-likelihood of test images under so many samples, in any order, for each count that there are.
+
+    Args:
+        samples: images of 0 and 1.
+        test: test images of 0 and 1.
+        sigma: width of the window.
+        counts: numbers of samples, increasing.
+    """
+    counts = [count for count in counts if count <= len(samples)]
+    order = np.random.default_rng(0).permutation(len(samples))
+    values = evaluation.parzen_log_likelihood(
+        samples[order].astype("uint8"), test.astype("uint8"), sigma, counts=counts
     )
-    return {"parzen": round(parzen, 2), "annealed": round(likelihood.mean, 2)}
+    return {"counts": counts, "values": np.round(values, 2).tolist()}
 
 
 def full_quality(
-    rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, sigma: float, how: Evaluation, figures: Path
+    rbm: tf_wcd.RBMLayer,
+    train: np.ndarray,
+    test: np.ndarray,
+    sigma: float,
+    how: Evaluation,
+    figures: Path | None = None,
 ) -> dict[str, Any]:
-    """Everything that the report says of a model; draws its sample sheet and filters.
+    """Everything that the report says of a model.
 
     Args:
         rbm: the model.
         train: training images of 0 and 1.
         test: test images of 0 and 1.
         sigma: width of the Parzen window.
-        how: numbers of samples and temperatures.
-        figures: path of the pictures, without their endings.
+        how: how it is evaluated.
+        figures: path of the pictures of samples and filters, without their endings; ``None`` to draw none.
     """
-    samples = draw_samples(rbm, how.counts[-1], 1000, 10, 1000, how.seed)
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(samples))
-    curve = evaluation.parzen_log_likelihood(samples[order], test.astype("uint8"), sigma, counts=how.counts)
-    counts = [count for count in how.counts if count <= len(train)]
-    reference = evaluation.parzen_log_likelihood(
-        train[rng.permutation(len(train))].astype("uint8"), test.astype("uint8"), sigma, counts=counts
-    )
-    _draw(rbm, samples, figures)
-    return {
-        "sigma": round(sigma, 4),
-        "parzen": {"counts": how.counts, "values": np.round(curve, 2).tolist()},
-        "parzen_of_training_images": {"counts": counts, "values": np.round(reference, 2).tolist()},
-        "annealed": annealed_quality(rbm, train, test, how),
+    samples = {
+        "equilibrium": equilibrium_samples(rbm, train, how),
+        "data": samples_from_data(rbm, train, how),
     }
-
-
-def annealed_quality(rbm: tf_wcd.RBMLayer, train: np.ndarray, test: np.ndarray, how: Evaluation) -> dict[str, Any]:
-    """Log-likelihoods of images of 0 and 1 by annealing in reverse and forward, as they are, errors aside.
-
-    Args:
-        rbm: the model.
-        train: training images.
-        test: test images.
-        how: temperatures and seed.
-    """
-    units = rbm.visible_unit.name
-    annealed = evaluation.annealed_log_partition(
-        rbm, data=in_units(train[:10_000], units), temperatures=how.temperatures, chains=100, seed=how.seed
-    )
-    free = {
-        part: float(np.mean(free_energies(rbm.machine().cast("float64"), in_units(x, units))))
-        for part, x in (("train", train[:10_000].astype("float64")), ("test", test.astype("float64")))
-    }
+    if figures is not None:
+        _draw(rbm, samples["equilibrium"], figures)
     return {
-        "log_partition": round(annealed.estimate, 2),
-        "standard_error": round(annealed.standard_error, 3),
-        "train": [round(-free["train"] - z, 2) for z in (annealed.reverse_estimate, annealed.estimate)],
-        "test": [round(-free["test"] - z, 2) for z in (annealed.reverse_estimate, annealed.estimate)],
-        "test_estimate": round(-free["test"] - annealed.estimate, 2),
+        "parzen": {kind: parzen_curve(drawn, test, sigma, how.counts) for kind, drawn in samples.items()},
+        "likelihood": likelihood(rbm, train, test, how.annealing),
     }
 
 

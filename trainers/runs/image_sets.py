@@ -12,12 +12,24 @@ import numpy as np
 import tf_wcd
 from tf_wcd import negative_phases
 from tf_wcd.negative_phases import NegativePhase
-from trainers.runs.image_quality import in_units
+from trainers.runs.image_samples import in_units
 from trainers.runs.progress import ProgressLine
 from trainers.runs.resumable import Plan, Seen, Trained
 from trainers.runs.resumable import train as train_resumably
 from trainers.settings.image_protocol import ImageProtocol, ImageSet
 from trainers.settings.runs import ImageMethod, ImageRun, fingerprint
+
+
+class Labels(NamedTuple):
+    """The labels of the images that are trained on, and of those that choices are made on."""
+
+    train: np.ndarray
+    valid: np.ndarray
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return int(max(part.max() for part in self)) + 1
 
 
 class Images(NamedTuple):
@@ -26,6 +38,7 @@ class Images(NamedTuple):
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
+    labels: Labels | None = None
 
 
 Load = Callable[[ImageSet], Images]
@@ -34,10 +47,13 @@ Load = Callable[[ImageSet], Images]
 def load_images(images: ImageSet) -> Images:
     """Images of 0 and 1; where there is no validation part, it is the last training images."""
     if not images.held_back:
-        parts = tf_wcd.datasets.load(images.name, images.binarize, validation=True, seed=0)
-        return Images(*(x for x, _ in parts))
-    (train, _), (test, _) = tf_wcd.datasets.load(images.name, images.binarize, seed=0)
-    return Images(train[: -images.held_back], train[-images.held_back :], test)
+        (train, y), (valid, y_valid), (test, _) = tf_wcd.datasets.load(
+            images.name, images.binarize, validation=True, seed=0
+        )
+        return Images(train, valid, test, Labels(y, y_valid))
+    (train, y), (test, _) = tf_wcd.datasets.load(images.name, images.binarize, seed=0)
+    kept = len(train) - images.held_back
+    return Images(train[:kept], train[kept:], test, Labels(y[:kept], y[kept:]))
 
 
 class Losses(Seen):
@@ -71,8 +87,16 @@ def phase_of(method: ImageMethod) -> NegativePhase:
     return negative_phases.get(method.name, minimum_ess=method.minimum_ess or None, observers=observers)
 
 
-def build(run: ImageRun, protocol: ImageProtocol, updates: int, pixels: int) -> tf_wcd.RBMLayer:
-    """The model of a run, compiled."""
+def build(run: ImageRun, protocol: ImageProtocol, updates: int, pixels: int, classes: int | None) -> tf_wcd.RBMLayer:
+    """The model of a run, compiled.
+
+    Args:
+        run: its settings.
+        protocol: what all runs have in common.
+        updates: how many there will be.
+        pixels: of an image.
+        classes: number of labels that are joined to the images; ``None`` for none.
+    """
     rbm = tf_wcd.RBMLayer(
         protocol.hidden,
         visible_type=run.units,
@@ -80,6 +104,7 @@ def build(run: ImageRun, protocol: ImageProtocol, updates: int, pixels: int) -> 
         negative_phase=phase_of(run.image_method),
         centered=run.centered,
         kernel_initializer=keras.initializers.RandomNormal(stddev=0.01, seed=protocol.seed),
+        classes=classes,
         seed=protocol.seed,
     )
     rbm.build((None, pixels))
@@ -100,6 +125,7 @@ def train(
     checkpoints: Path | None = None,
     plan: Plan | None = None,
     verbose: bool = True,
+    labels: Labels | None = None,
 ) -> tuple[Trained, Losses]:
     """Trains one model on images of 0 and 1; returns it, and its metrics along the way.
 
@@ -110,21 +136,24 @@ def train(
         checkpoints: folder for work in progress; the same run goes on from there. ``None`` to keep none.
         plan: how the run is kept and shared.
         verbose: whether there is a progress line.
+        labels: of the images, for a model of both; ``None`` for the images alone.
     """
     plan = plan or Plan()
     # Never fewer updates than asked for, but possibly a few more.
     updates = -(-run.updates // run.epochs) if run.updates else -(-len(x) // protocol.batch_size)
     inputs = in_units(x, run.units)
     losses = Losses()
+    classes = None if labels is None else labels.classes
 
     def new() -> tf_wcd.RBMLayer:
-        rbm = build(run, protocol, updates * run.epochs, x.shape[1])
-        rbm.start_at_means(inputs)
+        rbm = build(run, protocol, updates * run.epochs, x.shape[1], classes)
+        rbm.start_at_means(inputs if labels is None else rbm.with_labels(inputs, labels.train))
         return rbm
 
     def fit(rbm: tf_wcd.RBMLayer, first_epoch: int, callbacks: list[keras.callbacks.Callback]) -> None:
         rbm.fit(
             inputs,
+            None if labels is None else labels.train,
             batch_size=protocol.batch_size,
             steps_per_epoch=updates if run.updates else None,
             epochs=run.epochs,
@@ -135,8 +164,22 @@ def train(
 
     callbacks = []
     if verbose and plan.workers.chief:
-        title = f"{run.data} {run.image_method.label} rate {run.learning_rate}"
+        joined = "" if labels is None else " with labels"
+        title = f"{run.data}{joined} {run.image_method.label} rate {run.learning_rate}, seed {protocol.seed}"
         callbacks.append(ProgressLine(title, run.epochs, updates, losses.names))
     facts = {**run.as_dict(), "rows": len(x), "hidden": protocol.hidden, "seed": protocol.seed}
+    facts |= {"classes": classes} if classes else {}
     stem = checkpoints and checkpoints / fingerprint(**facts)
     return train_resumably(new, fit, stem, plan, losses, callbacks), losses
+
+
+def accuracy(rbm: tf_wcd.RBMLayer, x: np.ndarray, labels: np.ndarray) -> float:
+    """Part of the images, of 0 and 1, whose most probable label is theirs.
+
+    Args:
+        rbm: a model of images and labels.
+        x: images.
+        labels: their classes.
+    """
+    log_probabilities = rbm.label_log_prob(in_units(x, rbm.data_unit.name)).numpy()
+    return float(np.mean(np.argmax(log_probabilities, axis=-1) == labels))

@@ -1,8 +1,7 @@
-"""A run for the record of a set of images: its images, its training, its likelihood with an interval."""
+"""A run for the record of a set of images: its images and its training."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +10,13 @@ import keras
 import numpy as np
 
 import tf_wcd
-from tf_wcd import evaluation, negative_phases
+from tf_wcd import negative_phases
 from tf_wcd.datasets.grey_levels import binarize
-from tf_wcd.evaluation.exact import free_energies
 from trainers.runs.image_sets import Images
 from trainers.runs.progress import ProgressLine
 from trainers.runs.resumable import Plan, Seen, Trained
 from trainers.runs.resumable import train as train_resumably
-from trainers.settings.record_protocol import FRESH, Annealing, RecordRun
+from trainers.settings.record_protocol import FRESH, RecordRun
 from trainers.settings.runs import fingerprint
 
 
@@ -135,37 +133,3 @@ def train_on(
         callbacks.append(ProgressLine(title, run.epochs, updates, ("reconstruction_error",)))
     stem = checkpoints and checkpoints / fingerprint(**run.as_dict(), **inputs.facts, rows=inputs.rows, seed=seed)
     return train_resumably(new, fit, stem, plan, Seen(), callbacks)
-
-
-def likelihood(rbm: tf_wcd.RBMLayer, train_images: np.ndarray, x: np.ndarray, annealing: Annealing) -> dict[str, Any]:
-    """Mean log-likelihoods in nats with the interval that follows from that of log Z, and where it comes from.
-
-    Args:
-        rbm: the model.
-        train_images: training images of 0 and 1.
-        x: other images of 0 and 1, which the likelihood is of.
-        annealing: how log Z is estimated.
-    """
-    start = time.monotonic()
-    found = evaluation.log_partition_interval(
-        rbm,
-        train_images[:10_000],
-        seed=annealing.seed,
-        budget=annealing.budget,
-        tolerance=annealing.tolerance,
-        chains=annealing.chains,
-    )
-    machine = rbm.machine().cast("float64")
-    free, free_train = (
-        float(np.mean(free_energies(machine, part.astype("float64")))) for part in (x, train_images[:10_000])
-    )
-    return {
-        "estimate": round(-free - found.estimate, 3),
-        "lower": round(-free - found.upper, 3),
-        "upper": round(-free - found.lower, 3),
-        "train": round(-free_train - found.estimate, 3),
-        "log_partition": round(found.estimate, 3),
-        "from": found.method,
-        "reason": found.reason,
-        "evaluation_seconds": round(time.monotonic() - start),
-    }

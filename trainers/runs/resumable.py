@@ -67,7 +67,8 @@ class Checkpoints(keras.callbacks.Callback):
         self.stem, self.seen, self.plan, self.workers = stem, seen, plan, plan.workers
         self.epochs_between = plan.checkpoint_epochs or int(self.workers.several)
         self._last = self._start = time.monotonic()
-        self._seconds_before = 0.0
+        self._cpu_start = time.process_time()
+        self._seconds_before = self._cpu_seconds_before = 0.0
         self._stopping = False
         self._handler: Any = None
 
@@ -93,6 +94,10 @@ class Checkpoints(keras.callbacks.Callback):
         """Time spent in all, the stretches before interruptions included."""
         return self._seconds_before + time.monotonic() - self._start
 
+    def cpu_seconds(self) -> float:
+        """Time of the processor, all threads of this process together, the stretches before interruptions included."""
+        return self._cpu_seconds_before + time.process_time() - self._cpu_start
+
     def restore(self) -> tuple[Any, int]:
         """The model as it was saved last, or None, and the epoch that comes next. It is made in the workers' strategy.
 
@@ -113,13 +118,15 @@ class Checkpoints(keras.callbacks.Callback):
             with self.workers.strategy.scope():
                 model = keras.models.load_model(path.with_suffix(".keras"))
             seconds = float(state["seconds"])
+            # Checkpoints from before it was counted have the time on the clock alone.
+            cpu_seconds = float(state.get("cpu_seconds", seconds))
         except Exception as error:  # h5py, zipfile, NumPy and Keras each raise errors of another kind
             raise ValueError(
                 f"The checkpoint {path.with_suffix('.keras')}, {path.name}, is damaged: delete both files to go on "
                 f"from the one before, or from the start. Received: {error}"
             ) from error
         self.seen.restore(state, model)
-        self._seconds_before = seconds
+        self._seconds_before, self._cpu_seconds_before = seconds, cpu_seconds
         return model, int(path.name.split(".")[-2])
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -132,7 +139,8 @@ class Checkpoints(keras.callbacks.Callback):
         try:
             self.workers.save(lambda target: save_model(self.model.save, target), path.with_suffix(".keras"))
             if self.workers.chief:
-                arrays: dict[str, Any] = {"seconds": self.seconds(), **self.seen.state()}
+                times = {"seconds": self.seconds(), "cpu_seconds": self.cpu_seconds()}
+                arrays: dict[str, Any] = {**times, **self.seen.state()}
                 with replaced_atomically(path) as new, open(new, "wb") as file:
                     np.savez(file, **arrays)
         except OSError as error:
@@ -172,11 +180,13 @@ class Trained(NamedTuple):
     Attributes:
         model: the model.
         seconds: time spent in all, the stretches before interruptions included.
+        cpu_seconds: time of the processor, all threads of this process together, likewise.
         forget: removes the checkpoints: to be called when what was found is kept elsewhere.
     """
 
     model: Any
     seconds: float
+    cpu_seconds: float
     forget: Callable[[], None]
 
 
@@ -213,4 +223,5 @@ def train(
         fit(model, first_epoch, [seen, *callbacks, *([saved] if stem is not None else [])])
     finally:
         saved.release()
-    return Trained(model, saved.seconds(), saved.remove if stem is not None else lambda: None)
+    forget = saved.remove if stem is not None else lambda: None
+    return Trained(model, saved.seconds(), saved.cpu_seconds(), forget)

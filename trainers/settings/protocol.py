@@ -162,18 +162,21 @@ SHORT = Protocol(
     GeneralisationProtocol(seeds=2, evaluations=4),
     ImageProtocol(
         sets=MappingProxyType(
-            {name: images._replace(epochs=2, mesh_epochs=(1, 1)) for name, images in IMAGE_SETS.items()}
+            {
+                name: images._replace(epochs=2, mesh_epochs=(1, 1), seeds=images.seeds[:1])
+                for name, images in IMAGE_SETS.items()
+            }
         ),
         mesh=(0.01, 0.1),
         hidden=6,
-        evaluation=Evaluation(counts=(100, 10_000, 100_000), temperatures=300),
+        evaluation=Evaluation(
+            counts=(100, 1000), chains=100, temperatures=50, burn_in=10, annealing=Annealing(budget=100)
+        ),
     ),
     WeightsProtocol(
         recipes=tuple(recipe._replace(updates=320) for recipe in PAPER.weights.recipes), seeds=2, evaluations=8
     ),
-    EqualTimeProtocol(
-        epochs=1, rates=(0.1,), seeds=(0, 1), timing=Timing(2, 10), evaluation=Evaluation(temperatures=100)
-    ),
+    EqualTimeProtocol(epochs=1, rates=(0.1,), seeds=(0, 1), timing=Timing(2, 10), temperatures=100),
     RecordProtocol(
         runs=MappingProxyType(
             {name: dataclasses.replace(run, epochs=2, hidden=6) for name, run in PAPER.records.runs.items()}

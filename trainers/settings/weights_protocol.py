@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trainers.settings import paper
-from trainers.settings.image_protocol import Evaluation
 from trainers.settings.runs import ImageMethod, SmallRun
 
 HIDDEN_MULTIPLE = 5
@@ -113,7 +112,8 @@ class EqualTimeProtocol(NamedTuple):
         rates: learning rates.
         seeds: of the initial weights and of training.
         timing: how costs are measured.
-        evaluation: temperatures and seed of the annealing.
+        temperatures: of the annealing that evaluates a model.
+        evaluation_seed: of this annealing.
     """
 
     data: str = "ocr_letters"
@@ -132,4 +132,5 @@ class EqualTimeProtocol(NamedTuple):
     rates: tuple[float, ...] = (0.03, 0.1, 0.3)
     seeds: tuple[int, ...] = (100, 101, 102)
     timing: Timing = Timing()
-    evaluation: Evaluation = Evaluation(temperatures=5000)
+    temperatures: int = 5000
+    evaluation_seed: int = 11

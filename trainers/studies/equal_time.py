@@ -15,7 +15,7 @@ import keras
 
 import tf_wcd
 from trainers.runs.image_costs import cost_ratios
-from trainers.runs.image_quality import annealed_quality
+from trainers.runs.image_likelihood import annealed_quality
 from trainers.runs.image_sets import Images, Load, load_images, train
 from trainers.settings.runs import ImageMethod, ImageRun
 from trainers.settings.weights_protocol import EqualTimeProtocol
@@ -87,7 +87,9 @@ def run_one(method: ImageMethod, rate: float, seed: int, work: Work, load: Load 
     else:
         start = time.monotonic()
         found = {
-            "annealed": annealed_quality(trained.model, images.train, images.test, protocol.evaluation),
+            "annealed": annealed_quality(
+                trained.model, images.train, images.test, protocol.temperatures, protocol.evaluation_seed
+            ),
             "ess": round(losses.ess[-1], 4),
             "training_seconds": round(trained.seconds, 1),
             "evaluation_seconds": round(time.monotonic() - start, 1),

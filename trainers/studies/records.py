@@ -12,6 +12,7 @@ import keras
 
 import tf_wcd
 from trainers.runs import deep_record_runs, record_runs
+from trainers.runs.image_likelihood import likelihood
 from trainers.runs.image_sets import Images
 from trainers.runs.resumable import Trained
 from trainers.settings.record_protocol import RecordRun
@@ -59,7 +60,7 @@ def run_one(run: RecordRun, work: Work, trial: bool = False, load: Load = record
         "settings": run.as_dict(),
         "seed": seed,
         "images": "validation" if trial else "test",
-        **record_runs.likelihood(trained.model, seen, other, annealing),
+        **likelihood(trained.model, seen, other, annealing),
         **_circumstances(trained),
     }
     (trials if trial else records)(work.large).append(record)

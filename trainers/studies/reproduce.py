@@ -49,7 +49,11 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "generalisation": Stage(
             "trainers.studies.generalisation", "training on a part of the states (30 minutes)", side_by_side=True
         ),
-        "large": Stage("trainers.studies.images", "PCD and WPCD on four image sets (about 5 hours)"),
+        "large": Stage(
+            "trainers.studies.images",
+            "weighted and plain persistent chains on four image sets, as the paper runs them (about 14 core-hours)",
+            side_by_side=True,
+        ),
         "weights": Stage(
             "trainers.studies.weights",
             "balanced weights and k = 0 on the small problems, 5 seeds each (25 minutes)",

@@ -10,7 +10,7 @@ import numpy as np
 
 import tf_wcd
 from tf_wcd import evaluation
-from trainers.runs.image_quality import in_units
+from trainers.runs.image_samples import in_units
 from trainers.runs.image_sets import Load, load_images
 from trainers.settings.image_protocol import IMAGE_SETS
 

@@ -139,11 +139,13 @@ def run_images(
 
 
 def _evaluate(rbm: Any, images: Images, protocol: ImageProtocol, stem: Path) -> dict[str, Any]:
-    print("Evaluating on the test images: 10^5 samples, Parzen windows and annealing (a few minutes)", flush=True)
+    print("Evaluating on the test images: samples, Parzen windows and annealing (a few minutes)", flush=True)
     sigma = reference_bandwidth(images.train, images.valid)
     quality = full_quality(rbm, images.train, images.test, sigma, protocol.evaluation, stem)
-    low, high = quality["annealed"]["test"]
-    print(f"Log-likelihood of the test images: between {low} and {high} nats (reverse AIS and AIS)")
-    parzen = quality["parzen"]
-    print(f"Parzen: {parzen['values'][-1]} nats under {parzen['counts'][-1]} samples, sigma {sigma:.3f}")
-    return quality
+    found = quality["likelihood"]
+    ends = f"between {found['lower']:.2f} and {found['upper']:.2f}"
+    print(f"Log-likelihood of the test images: {found['estimate']:.2f} nats, {ends}. {found['reason']}")
+    for kind, words in (("equilibrium", "of the equilibrium"), ("data", "of chains from training images")):
+        parzen = quality["parzen"][kind]
+        print(f"Parzen: {parzen['values'][-1]} nats under {parzen['counts'][-1]} samples {words}, sigma {sigma:.3f}")
+    return {"sigma": round(sigma, 4), **quality}

@@ -8,7 +8,7 @@ import pytest
 from trainers.report.weights_sections import equal_time_section, likelihood_of
 from trainers.runs import image_costs
 from trainers.runs.image_sets import Images
-from trainers.settings.image_protocol import Evaluation, ImageProtocol, ImageSet
+from trainers.settings.image_protocol import ImageProtocol, ImageSet
 from trainers.settings.protocol import PAPER
 from trainers.settings.runs import ImageMethod
 from trainers.settings.weights_protocol import EqualTimeProtocol, Timing
@@ -27,7 +27,7 @@ PROTOCOL = PAPER._replace(
         rates=(0.1,),
         seeds=(3, 4),
         timing=TIMING,
-        evaluation=Evaluation(temperatures=100),
+        temperatures=100,
     ),
 )
 
