@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tf_wcd.evaluation import Mixing
+    from tf_wcd.layer import RBMLayer
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -268,6 +269,39 @@ def image_sheet(
         side.set_visible(False)
     if title:
         axes.set_title(title)
+    return figure
+
+
+def weight_map(rbm: RBMLayer, units: int = 20, title: str | None = None) -> Figure:
+    """Weights between the columns of a table, by their names, and the hidden units with the largest weights.
+
+    What moves together has the same colour in a column of the picture: negative weights are blue, positive ones red.
+
+    Args:
+        rbm: a built `RBMLayer`; the names are those of the frame that it was trained on, or numbers.
+        units: number of hidden units.
+        title: title of the figure.
+
+    Example:
+
+    >>> rbm = tf_wcd.RBMLayer(5, seed=0)
+    >>> rbm.build((None, 6))
+    >>> figure = weight_map(rbm, units=3)
+    """
+    rbm.require_built()
+    kernel = rbm.kernel.numpy()[: rbm.data_width]
+    largest = np.argsort(-np.square(kernel).sum(axis=0), kind="stable")[:units]
+    shown = kernel[:, largest]
+    known = rbm.feature_names_in_
+    names = [str(name) for name in (range(len(kernel)) if known is None else known)]
+    figure, (axes,) = new_figure(1.6 + 0.28 * len(largest), 0.9 + 0.22 * len(kernel))
+    limit = max(float(np.abs(shown).max()), 1e-12)
+    picture = axes.imshow(shown, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.set_xticks(range(len(largest)), labels=[str(number) for number in largest])
+    axes.set(xlabel="hidden unit", title=title or "Weights")
+    axes.tick_params(length=0)
+    figure.colorbar(picture, ax=axes)
     return figure
 
 
