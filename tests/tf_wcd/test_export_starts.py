@@ -117,7 +117,7 @@ def test_states_with_labels(tmp_path):
         (frozen_rbm, np.zeros([0, 5]), r"Received: shape \(0, 5\)"),
         (frozen_rbm, np.ones([2, 4]), r"Received: shape \(2, 4\)"),
         (frozen_rbm, [[1, -1, np.nan, 1, 1]], "finite"),
-        (labelled, [[0, 1, 1, 0], [0, 1, 1, 1]], r"the sum 1 in the last 2 columns.*Received: 1.0 at \[1, 2\]"),
+        (labelled, [[0, 1, 1, 0], [0, 1, 1, 1]], r"the sum 1 in the last 2 .*Received: \[1.0, 1.0\] at \[1, 2:4\]"),
     ],
 )
 def test_states_that_cannot_be_started_from(model, start, message, tmp_path):
