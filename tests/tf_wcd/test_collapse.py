@@ -45,6 +45,14 @@ def test_collapsed_weights_are_named_once_with_what_to_do(phase, remedies):
     assert f"{20 * ess[0]:.1f} of 20 points" in messages[0]
 
 
+def test_the_warning_names_the_line_of_the_user():
+    rbm = tf_wcd.RBMLayer(5, negative_phase=WPCD(), kernel_initializer=SCALE, seed=0)
+    rbm.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    with pytest.warns(UserWarning, match="of 20 points") as caught:
+        rbm.fit(WIDE, batch_size=20, verbose=0)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_the_mean_of_an_ensemble_and_batches_of_data_sets_count():
     messages, ess = warnings_of_fits(WPCD(chains=30), members=2)
     assert len(messages) == 1

@@ -31,6 +31,31 @@ def test_data_sets_and_single_steps_are_guarded_too():
         rbm.fit(tf.data.Dataset.from_tensor_slices(X).batch(20), epochs=5, verbose=0)
 
 
+def test_updates_one_by_one_are_guarded_too(monkeypatch):
+    rbm = gaussian(1e30)
+    with pytest.raises(tf_wcd.DivergenceError, match="put back to update 0"):
+        rbm.train_on_batch(X[:20])
+    monkeypatch.setattr(tf_wcd.training.guard, "SECONDS_BETWEEN_CHECKS", 0.0)
+    rbm.optimizer.learning_rate.assign(0.001)
+    for _ in range(3):
+        rbm.train_on_batch(X[:20])
+    before = [variable.numpy().copy() for variable in rbm.variables]
+    rbm.optimizer.learning_rate.assign(1e30)
+    with pytest.raises(tf_wcd.DivergenceError, match=r"put back to update 3.*it was 1e\+30"):
+        rbm.train_on_batch(X[:20])
+    for variable, kept in zip(rbm.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, kept)
+
+
+def test_between_two_looks_single_updates_cost_nothing_more(monkeypatch):
+    monkeypatch.setattr(tf_wcd.training.guard, "SECONDS_BETWEEN_CHECKS", 1e9)
+    rbm = gaussian(0.001)
+    rbm.train_on_batch(X[:20])
+    monkeypatch.setattr(tf_wcd.training.guard.DivergenceGuard, "check", lambda *_, **__: pytest.fail("a look too many"))
+    rbm.train_on_batch(X[:20])
+    assert int(rbm.optimizer.iterations) == 2
+
+
 def test_the_model_goes_back_to_the_last_good_moment_and_no_later_callback_sees_the_bad_one(tmp_path):
     rbm = gaussian(0.001)
     rbm.fit(X, batch_size=20, epochs=2, verbose=0)

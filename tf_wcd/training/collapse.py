@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -26,4 +27,12 @@ class CollapseWarning(keras.callbacks.Callback):
             return
         if text := self.model.collapse_warning(float(logs["ess"]), self._batch_size):
             self.model.warned_of_collapse = True
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(text, stacklevel=_levels_to_user())
+
+
+def _levels_to_user() -> int:
+    """The ``stacklevel`` at which a warning of the calling function names the line that has called `fit`."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_globals.get("__name__", "").split(".")[0] in ("keras", "tf_wcd") and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -58,6 +59,19 @@ class DivergenceGuard(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         self.check(now=True)
         self._copies = []
+
+    @contextlib.contextmanager
+    def single_update(self) -> Iterator[None]:
+        """A context for one update outside of `fit`: parameters are checked before and after it, if it is time."""
+        look = self._is_time()
+        if look and self._copies:
+            self.check(now=True)
+        elif look:
+            self._keep()
+        self._calls += 1
+        yield
+        if look:
+            self.check(now=True)
 
     def check(self, now: bool = False) -> None:
         """Checks the parameters, if it is time.

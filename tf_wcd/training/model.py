@@ -71,6 +71,7 @@ class TrainingModel(UpdatingModel):
         super().compile(optimizer=optimizer, run_eagerly=run_eagerly, jit_compile=jit)
         self.loss = "free_energy_difference"  # a name for the metric: Keras' wrappers for scikit-learn ask for one
         self._untracked.programs = Programs()
+        self._untracked.guard = None
         self._untracked.compile_arguments = {
             "optimizer": self.optimizer,
             "steps_per_execution": steps_per_execution,
@@ -152,7 +153,7 @@ class TrainingModel(UpdatingModel):
         for text in [*self.doubts(data.batch_size), *monitor_doubts(self, callbacks)]:
             warnings.warn(text, stacklevel=2)
         self.remember_data(data)
-        self._untracked.first_update = FirstUpdate()
+        self._untracked.first_update, self._untracked.guard = FirstUpdate(), None
         ours = [
             DivergenceGuard(before_others=bool(callbacks)),
             self._untracked.first_update,
@@ -240,10 +241,18 @@ class TrainingModel(UpdatingModel):
         return as_rows(array_of(x, names=spec.names), spec.shape)
 
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
-        """One update on one batch, as `keras.Model.train_on_batch`."""
+        """One update on one batch, as `keras.Model.train_on_batch`.
+
+        Raises:
+            tf_wcd.DivergenceError: as `fit`, which looks for it a few times a second, too.
+        """
         data = ArrayInput(x, y, sample_weight, self.data_spec(), batch_size=sys.maxsize)
         self._prepare(data)
-        return super().train_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
+        if self._untracked.guard is None:
+            self._untracked.guard = DivergenceGuard()
+            self._untracked.guard.set_model(self)
+        with self._untracked.guard.single_update():
+            return super().train_on_batch(data.rows(), sample_weight=data.weights.astype(data.spec.dtype), **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """The metrics of one batch, as `keras.Model.test_on_batch`."""

@@ -13,6 +13,7 @@ from tf_wcd.arguments import check_variable_dtype
 from tf_wcd.negative_phases import State
 from tf_wcd.random import key_of
 from tf_wcd.shapes import static_shape
+from tf_wcd.training.guard import DivergenceGuard
 from tf_wcd.training.inputs import DataSpec, Input
 from tf_wcd.training.inputs.arrays import ResidentData
 from tf_wcd.training.loop import BlockRunner
@@ -34,6 +35,7 @@ class Untracked:
         self.resident: dict[int, ResidentData] = {}
         self.runner: BlockRunner | None = None
         self.first_update: FirstUpdate | None = None
+        self.guard: DivergenceGuard | None = None  # of updates outside of `fit`
         self.tested_with: Any = None
         self.part: Any = None  # of an ensemble: what its members have of their own
         self.with_xla: bool | None = (
