@@ -26,6 +26,7 @@ from trainers.store.records import Records
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 3
+UNITS = (100, 200, 400, 800)
 
 
 class Task(NamedTuple):
@@ -37,6 +38,7 @@ class Task(NamedTuple):
         held_back: how many of the training images are validation images of the search.
         budgets: core-seconds of search after which the best setting is judged.
         components: numbers of hidden units that are tried.
+        passes: numbers of passes over the data that are tried.
         initial_stddev: standard deviations of the initial weights that are tried.
         log_c: range of the decimal logarithm of C, the inverse penalty of logistic regression.
     """
@@ -46,6 +48,7 @@ class Task(NamedTuple):
     held_back: int
     budgets: tuple[float, ...]
     components: tuple[int, ...]
+    passes: tuple[int, ...]
     initial_stddev: tuple[float, ...]
     log_c: tuple[float, float]
 
@@ -71,8 +74,8 @@ def mnist(split: int) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 TASKS = {
-    "digits": Task(digits, 5, 300, (20.0, 40.0), (100, 200, 400, 800), (0.1, 0.3, 1.0), (0.0, 2.5)),
-    "mnist": Task(mnist, 3, 2000, (100.0, 200.0), (200, 400, 800, 1600), (0.01, 0.03, 0.1, 0.3), (-1.0, 1.5)),
+    "digits": Task(digits, 5, 300, (20.0,), UNITS, (5, 10, 20, 40), (0.1, 0.3, 1.0), (0.0, 2.5)),
+    "mnist": Task(mnist, 3, 2000, (60.0,), UNITS, (2, 5, 10), (0.01, 0.03, 0.1, 0.3), (-1.0, 1.5)),
 }
 
 
@@ -82,7 +85,7 @@ def shared_settings(task: str, rng: np.random.Generator) -> dict[str, Any]:
         "n_components": int(rng.choice(TASKS[task].components)),
         "learning_rate": float(np.round(10 ** rng.uniform(-2, -0.5), 4)),
         "batch_size": int(rng.choice([10, 30, 100])),
-        "n_iter": int(rng.choice([5, 10, 20, 40])),
+        "n_iter": int(rng.choice(TASKS[task].passes)),
         "C": float(np.round(10 ** rng.uniform(*TASKS[task].log_c), 3)),
     }
 

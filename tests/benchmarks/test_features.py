@@ -12,6 +12,7 @@ TASK = features.Task(
     held_back=5,
     budgets=(10.0,),
     components=(3, 5),
+    passes=(1, 2),
     initial_stddev=(0.1,),
     log_c=(0.0, 1.0),
 )
