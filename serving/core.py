@@ -36,6 +36,7 @@ class ServerCore:
         admission: limits the requests that run and wait, if there is no batching.
         batcher: joins requests into batches, if batching is on.
         limits: what one request, and all together, may ask for.
+        check_method_names: signatures answer only the methods that their names of methods say.
 
     Attributes:
         bytes_in_flight: memory of the requests at hand. Whoever reads a request holds its bytes here, before it is
@@ -49,12 +50,14 @@ class ServerCore:
         admission: Admission,
         batcher: Batcher | None = None,
         limits: Limits | None = None,
+        check_method_names: bool = False,
     ) -> None:
         self.manager, self._admission, self._batcher = manager, admission, batcher
+        self._check_method_names = check_method_names
         self.limits = limits or Limits()
         self.bytes_in_flight = ByteBudget(self.limits.max_bytes_in_flight)
         self.work_in_flight = WorkBudget(self.limits.max_row_steps_in_flight)
-        self.inference = Inference(manager, self._run, self.bytes_in_flight)
+        self.inference = Inference(manager, self._run, self.bytes_in_flight, check_method_names)
         self._wanted: set[Cancellation] = set()
         self._stopping = False
         self._lock = threading.Lock()
@@ -80,7 +83,7 @@ class ServerCore:
             signature = servable.signatures.get(name)
             if signature is None:
                 raise ServingError(grpc.StatusCode.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
-            if signature.method_name not in METHODS.values():
+            if self._check_method_names and signature.method_name not in METHODS.values():
                 raise ServingError(
                     grpc.StatusCode.INTERNAL,
                     f"Expected prediction signature method_name to be one of {{{', '.join(METHODS.values())}}}. "

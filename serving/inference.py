@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -30,6 +31,7 @@ from serving.servable import Servable
 DEFAULT_SIGNATURE = "serving_default"
 METHODS = {name: f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress")}
 KINDS = {"classify": "classification", "regress": "regression"}
+OUTPUTS = {"classify": {"classes", "scores"}, "regress": {"outputs"}}
 # Runs a graph: the model, its inputs (made when there is room for them), the tensors to fetch, deadline, cancellation.
 Feeds = Callable[[], Mapping[str, np.ndarray]]
 Run = Callable[[Servable, Feeds, Sequence[str], float | None, Cancellation | None], list[np.ndarray]]
@@ -42,17 +44,20 @@ class Inference:
         manager: the models.
         run: runs a graph.
         budget: counts the memory of the examples.
+        check_method_names: a signature has to have the method by its name. Exports of TensorFlow 2 name all of theirs
+            "predict"; without the check, inputs and outputs say what a signature can answer.
     """
 
-    def __init__(self, manager: ModelManager, run: Run, budget: ByteBudget) -> None:
+    def __init__(self, manager: ModelManager, run: Run, budget: ByteBudget, check_method_names: bool = False) -> None:
         self._manager, self._run, self._budget = manager, run, budget
+        self._check_method_names = check_method_names
 
     def check_method(self, spec: model_pb2.ModelSpec, method: str) -> None:
-        """Refuses a method that no signature of the model has, before any example is read."""
+        """Refuses a method that no signature of the model can answer, before any example is read."""
         with self._manager.lease(spec) as servable:
-            if all(signature.method_name != METHODS[method] for signature in servable.signatures.values()):
-                text = f"Expected {KINDS[method]} signature method_name to be {METHODS[method]}. No signature has it"
-                raise invalid(text)
+            faults = [_fault(signature, method, self._check_method_names) for signature in servable.signatures.values()]
+            if all(faults):
+                raise invalid(f"The model has no {KINDS[method]} signature")
 
     def classify(
         self,
@@ -105,16 +110,20 @@ class Inference:
         cancellation: Cancellation | None,
     ) -> list[inference_pb2.InferenceResult]:
         with self._manager.lease(tasks[0][1]) as servable, self._budget.hold(_serialised_bytes(given)):
-            signatures = [_signature(servable, spec, method) for method, spec in tasks]
+            signatures = [_signature(servable, spec, method, self._check_method_names) for method, spec in tasks]
             # Exports of TensorFlow 2 have an input for each signature: all of them get the examples.
             inputs = {signature.inputs["inputs"].name for signature in signatures}
             examples = _serialised(given)
-            fetches = sorted({info.name for signature in signatures for info in signature.outputs.values()})
+            used = [
+                {alias: info.name for alias, info in signature.outputs.items() if alias in OUTPUTS[method]}
+                for (method, _), signature in zip(tasks, signatures, strict=True)
+            ]
+            fetches = sorted({name for names in used for name in names.values()})
             arrays = self._run(servable, lambda: dict.fromkeys(inputs, examples), fetches, deadline, cancellation)
         by_name = dict(zip(fetches, arrays, strict=True))
         results = []
-        for (method, spec), signature in zip(tasks, signatures, strict=True):
-            outputs = {alias: by_name[info.name] for alias, info in signature.outputs.items()}
+        for (method, spec), names in zip(tasks, used, strict=True):
+            outputs = {alias: by_name[name] for alias, name in names.items()}
             result = inference_pb2.InferenceResult(model_spec=model_spec(servable, spec.signature_name))
             if method == "classify":
                 result.classification_result.CopyFrom(_classes(outputs, len(examples)))
@@ -137,25 +146,35 @@ def _spec_of(message: Any) -> model_pb2.ModelSpec:
     return message.model_spec
 
 
-def _signature(servable: Servable, spec: model_pb2.ModelSpec, method: str) -> meta_graph_pb2.SignatureDef:
-    """The signature that a request asks for, if it has the method."""
+def _signature(
+    servable: Servable, spec: model_pb2.ModelSpec, method: str, check_names: bool
+) -> meta_graph_pb2.SignatureDef:
+    """The signature that a request asks for, if it can answer the method."""
     name = spec.signature_name or DEFAULT_SIGNATURE
     signature = servable.signatures.get(name)
-    kind = KINDS[method]
     if signature is None:
         raise invalid(f"No signature was found with the name: {name}")
-    if signature.method_name != METHODS[method]:
-        raise invalid(f"Expected {kind} signature method_name to be {METHODS[method]}. Was: {signature.method_name}")
-    if len(signature.inputs) != 1:
-        raise invalid("Expected one input Tensor.")
-    failed = grpc.StatusCode.FAILED_PRECONDITION
-    if "inputs" not in signature.inputs:
-        raise ServingError(failed, f"No {kind} inputs found in the signature {name}")
-    wanted = {"classes", "scores"} if method == "classify" else {"outputs"}
-    if not signature.outputs or not set(signature.outputs) <= wanted:
-        found = ", ".join(sorted(signature.outputs))
-        raise ServingError(failed, f"Expected {kind} signature outputs among {sorted(wanted)}. Found: {found}")
+    fault = _fault(signature, method, check_names)
+    if fault is not None:
+        raise invalid(fault)
     return signature
+
+
+def _fault(signature: meta_graph_pb2.SignatureDef, method: str, check_names: bool) -> str | None:
+    """Why a signature cannot answer a method; ``None`` if it can."""
+    kind, wanted, found = KINDS[method], OUTPUTS[method], set(signature.outputs)
+    if check_names and signature.method_name != METHODS[method]:
+        return f"Expected {kind} signature method_name to be {METHODS[method]}. Was: {signature.method_name}"
+    if len(signature.inputs) != 1:
+        return "Expected one input Tensor."
+    if "inputs" not in signature.inputs:
+        return f"No {kind} inputs found. It has: {', '.join(signature.inputs)}"
+    dtype = signature.inputs["inputs"].dtype
+    if dtype != types_pb2.DT_STRING:
+        return f"Expected {kind} inputs of DT_STRING, for examples. Got: {types_pb2.DataType.Name(dtype)}"
+    if not found & wanted or len(found) > len(wanted):
+        return f"Expected {kind} signature outputs among {sorted(wanted)}. Found: {', '.join(sorted(found))}"
+    return None
 
 
 def _serialised_bytes(given: input_pb2.Input) -> int:

@@ -41,6 +41,7 @@ class Options:
     reload_config_roots: str = ""
     reload_config_anywhere: bool = False
     enable_model_warmup: bool = True
+    enable_signature_method_name_check: bool = False
     host: str = "127.0.0.1"
     max_running: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     max_waiting: int = 64
@@ -74,6 +75,8 @@ HELP = {
     "whose pages may use it; * for any.",
     "access_log": "Log each request: who asked for what, the status and the time.",
     "enable_model_warmup": "Run a model's warm-up requests before it answers.",
+    "enable_signature_method_name_check": "Signatures answer Classify and Regress only if their method_name says so; "
+    "exports of TensorFlow 2 never say it.",
     "host": "Address to listen on; 0.0.0.0 for other machines to reach it.",
     "max_running": "Computations at the same time, if there is no batching.",
     "max_waiting": "Requests that may wait for their turn; more are refused with RESOURCE_EXHAUSTED.",

@@ -87,7 +87,9 @@ class Server:
             file = options.batching_parameters_file
             self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
         limits = Limits(**{name: getattr(options, name) for name in Limits.__dataclass_fields__})
-        self.core = ServerCore(self.manager, admission, self._batcher, limits)
+        self.core = ServerCore(
+            self.manager, admission, self._batcher, limits, options.enable_signature_method_name_check
+        )
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
         self._reception: Reception | None = None

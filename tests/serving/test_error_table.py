@@ -187,25 +187,23 @@ def test_full_queues(library, tmp_path):
 
 def test_classify_regress_and_multi_inference(connection):
     for request, call, kind in (
-        (classification_pb2.ClassificationRequest(), connection.prediction.Classify, "classif"),
-        (regression_pb2.RegressionRequest(), connection.prediction.Regress, "regress"),
+        (classification_pb2.ClassificationRequest(), connection.prediction.Classify, "classification"),
+        (regression_pb2.RegressionRequest(), connection.prediction.Regress, "regression"),
     ):
         refused(lambda c=call, r=request: c(r), "INVALID_ARGUMENT", "Missing ModelSpec")
         request.model_spec.name = "rbm"
-        refused(
-            lambda c=call, r=request: c(r), "INVALID_ARGUMENT", "signature method_name to be tensorflow/serving/" + kind
-        )
+        refused(lambda c=call, r=request: c(r), "INVALID_ARGUMENT", f"No {kind} inputs found. It has: seed")
         request.model_spec.name = "x"
         refused(lambda c=call, r=request: c(r), "NOT_FOUND", "Latest(x)")
     multi = inference_pb2.MultiInferenceRequest()
     refused(lambda: connection.prediction.MultiInference(multi), "INVALID_ARGUMENT", "")
     task = multi.tasks.add(method_name="tensorflow/serving/classify")
     task.model_spec.name = "rbm"
-    refused(lambda: connection.prediction.MultiInference(multi), "INVALID_ARGUMENT", "classification signature")
-    for method in ("classify", "regress"):
+    refused(lambda: connection.prediction.MultiInference(multi), "INVALID_ARGUMENT", "No classification inputs found")
+    for method, kind in (("classify", "classification"), ("regress", "regression")):
         status, answer = connection.http("POST", f"/v1/models/rbm:{method}", {"examples": [{"x": 1}]})
         assert status == 400
-        assert f"tensorflow/serving/{method}" in answer["error"]
+        assert answer["error"] == f"The model has no {kind} signature"
 
 
 def test_metadata_and_status_errors(connection):

@@ -4,8 +4,11 @@ import base64
 
 import grpc
 import pytest
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, model_pb2, regression_pb2
 
+from serving import inference
 from tests.serving.conftest import eventually, running
 from tests.serving.half_plus_two import METHODS, export_tf1, export_tf2
 
@@ -94,7 +97,7 @@ def test_metadata_over_rest(served):
     assert set(answer["metadata"]) == {"signature_def"}
     assert set(answer["metadata"]["signature_def"]) == {"signature_def"}
     signature = answer["metadata"]["signature_def"]["signature_def"]["regress_x_to_y"]
-    assert signature["method_name"] == "tensorflow/serving/regress"
+    assert signature["method_name"] == f"tensorflow/serving/{'regress' if served.kind == 'tf1' else 'predict'}"
     assert signature["inputs"]["inputs"]["dtype"] == "DT_STRING"
     assert signature["inputs"]["inputs"]["tensor_shape"] == {
         "dim": [{"size": "-1", "name": ""}], "unknown_rank": False,
@@ -182,7 +185,8 @@ def test_errors(served):
 
     invalid, stubs = grpc.StatusCode.INVALID_ARGUMENT, served.prediction
     classify = lambda *args: filled(classification_pb2.ClassificationRequest(), *args)  # noqa: E731
-    refused(stubs.Classify, classify("regress_x_to_y", 2.0), invalid, "Was: tensorflow/serving/regress")
+    refused(stubs.Classify, classify("regress_x_to_y", 2.0), invalid, "among ['classes', 'scores']. Found: outputs")
+    refused(stubs.Classify, classify("serving_default", 2.0), invalid, "No classification inputs found. It has: x")
     refused(stubs.Classify, classify("nothing", 2.0), invalid, "No signature was found with the name: nothing")
     refused(stubs.Classify, classify("classify_x_to_y"), invalid, "Input is empty")
     refused(stubs.MultiInference, multi(), invalid, "at least one task")
@@ -192,6 +196,52 @@ def test_errors(served):
     refused(stubs.MultiInference, other, invalid, "same model name")
     other.tasks[1].method_name = "x"
     refused(stubs.MultiInference, other, grpc.StatusCode.UNIMPLEMENTED, "Unsupported signature method_name: x")
+
+
+@pytest.mark.parametrize("export", [export_tf1, export_tf2])
+def test_names_of_methods_are_checked_if_that_is_asked_for(tmp_path, export):
+    """Then exports of TensorFlow 2 answer Predict alone: all of their signatures have its name."""
+    export(tmp_path / "1")
+    with running(tmp_path, model_name="default", enable_signature_method_name_check=True) as connection:
+        request = filled(classification_pb2.ClassificationRequest(), "classify_x_to_y", 2.0)
+        body = {"signature_name": "classify_x_to_y", "examples": [{"x": 2.0}]}
+        status, answer = connection.http("POST", "/v1/models/default:classify", body)
+        if export is export_tf1:
+            response = connection.prediction.Classify(request, timeout=20)
+            assert response.result.classifications[0].classes[0].score == 3.0
+            assert (status, answer) == (200, {"results": [[["", 3.0]]]})
+            request.model_spec.signature_name, was = "regress_x_to_y", "regress"
+        else:
+            assert (status, answer) == (400, {"error": "The model has no classification signature"})
+            was = "predict"
+        with pytest.raises(grpc.RpcError, match=f"to be tensorflow/serving/classify. Was: tensorflow/serving/{was}"):
+            connection.prediction.Classify(request, timeout=20)
+
+
+def test_signatures_that_cannot_answer():
+    """Judged by their inputs and outputs, before anything is computed."""
+    string, number = types_pb2.DT_STRING, types_pb2.DT_FLOAT
+    for inputs, outputs, classify, regress in (
+        ({"inputs": string}, ["scores"], None, "outputs among"),
+        ({"inputs": string}, ["classes", "scores"], None, "outputs among"),
+        ({"inputs": string}, ["scores", "extra"], None, "outputs among"),
+        ({"inputs": string}, ["classes", "scores", "extra"], "outputs among", "outputs among"),
+        ({"inputs": string}, ["outputs"], "outputs among", None),
+        ({"inputs": string}, ["outputs", "extra"], "outputs among", "outputs among"),
+        ({"inputs": string}, [], "outputs among", "outputs among"),
+        ({"inputs": number}, ["scores"], "DT_STRING, for examples. Got: DT_FLOAT", "Got: DT_FLOAT"),
+        ({"x": string}, ["scores"], "No classification inputs", "No regression inputs"),
+        ({"inputs": string, "x": number}, ["scores"], "one input", "one input"),
+        ({}, ["scores"], "one input", "one input"),
+    ):
+        signature = meta_graph_pb2.SignatureDef(method_name="tensorflow/serving/predict")
+        for name, dtype in inputs.items():
+            signature.inputs[name].dtype = dtype
+        for name in outputs:
+            signature.outputs[name].dtype = number
+        for method, text in (("classify", classify), ("regress", regress)):
+            fault = inference._fault(signature, method, check_names=False)
+            assert fault is None if text is None else text in fault, (inputs, outputs, method, fault)
 
 
 def test_batches(tmp_path):
