@@ -18,8 +18,7 @@ import numpy as np
 STEP = 2**16  # bytes that are read without letting another thread run
 BLOCK = 1024  # elements of an array that are kept as Python's objects
 DEPTH = 64
-MEMBERS = 10_000  # of one object
-OTHERS = 100_000  # texts and objects of one array
+KEPT = 100_000  # members and elements of lists at the same time: far larger in memory than as text
 LONGEST_STRING = 2**20  # bytes
 SHORT = 64  # numbers, which are no array of their own
 _SPACE = re.compile(rb"[ \t\n\r]*")
@@ -161,7 +160,7 @@ class Reader:
         members: dict[str, Callable[[Reader], Any]] | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._body, self._at, self._depth = body, 0, 0
+        self._body, self._at, self._depth, self._kept = body, 0, 0, 0
         self._members, self._check, self._checked = members or {}, check, 0
         self._lists = False
 
@@ -194,11 +193,13 @@ class Reader:
         return self._scalar()
 
     def elements(self, take: Callable[[Any], None]) -> None:
-        """Reads an array, and hands on its elements one by one."""
+        """Reads an array, and hands on its elements one by one, which are not kept here."""
         self._open(b"[")
+        kept = self._kept
         if not self._closes(b"]"):
             while True:
                 take(self.value())
+                self._kept = kept
                 if self._closes(b"]"):
                     break
                 self._expect(b",")
@@ -240,9 +241,8 @@ class Reader:
                 name = self._string()
                 self._expect(b":")
                 self._skip()
+                self._keep()
                 result[name] = members[name](self) if name in members else self.value()
-                if len(result) > MEMBERS:
-                    raise self.error(f"An object has more than {MEMBERS} members")
                 if self._closes(b"}"):
                     break
                 self._expect(b",")
@@ -252,6 +252,7 @@ class Reader:
     def _array(self) -> np.ndarray | Unusable | list[Any]:
         column, others = Column(), list[Any]()
         self._open(b"[")
+        kept = self._kept
         if not self._closes(b"]"):
             while True:
                 block = self._numbers()
@@ -261,10 +262,11 @@ class Reader:
                     value = self.value()
                     if self._lists and isinstance(value, str | dict):
                         others.append(value)
-                        if len(others) > OTHERS:
-                            raise self.error(f"An array has more than {OTHERS} texts or objects")
+                        self._keep()
+                        kept = self._kept
                     else:
                         column.append(value)
+                        self._kept = kept  # the column has numbers alone
                 if self._closes(b"]"):
                     break
                 self._expect(b",")
@@ -315,6 +317,11 @@ class Reader:
             return json.loads(text.decode("utf-8", "surrogatepass"))
         except ValueError as error:
             raise self.error(f"Invalid value ({str(error)[:200]})") from None
+
+    def _keep(self) -> None:
+        self._kept += 1  # one more object of Python's that stays in memory
+        if self._kept > KEPT:
+            raise self.error(f"More than {KEPT} members, texts and objects")
 
     # Single characters
 

@@ -82,10 +82,36 @@ def test_what_is_no_json(text):
         Reader(text).document()
 
 
-def test_objects_have_a_largest_number_of_members():
-    members = ",".join(f'"{i}": 1' for i in range(json_reader.MEMBERS + 1))
-    with pytest.raises(ParseError, match="members"):
-        Reader(f"{{{members}}}".encode()).document()
+def nested(members):
+    """An object with as many members, most of which are empty objects in others."""
+    inside = ",".join(f'"{i}": {{}}' for i in range(100))
+    return "{" + ",".join(f'"{i}": {{{inside}}}' for i in range(members // 101)) + "}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" + ",".join(f'"{i}": 1' for i in range(1001)) + "}",
+        nested(1200),
+        f'{{"a": {nested(600)}, "b": {nested(600)}}}',
+        f'{{"a": {nested(600)}, "a": {nested(600)}}}',
+    ],
+)
+def test_members_are_of_bounded_number(monkeypatch, text):
+    """However they are nested: each takes two hundred bytes, and ten in the text."""
+    monkeypatch.setattr(json_reader, "KEPT", 1000)
+    with pytest.raises(ParseError, match="More than 1000 members, texts and objects"):
+        Reader(text.encode()).document()
+
+
+def test_what_is_not_kept_does_not_count(monkeypatch):
+    monkeypatch.setattr(json_reader, "KEPT", 100)
+    row = '{"a": [1, 2], "b": {"b64": "x"}}'
+    seen: list = []
+    rows = {"instances": lambda reader: reader.elements(seen.append)}
+    Reader(f'{{"instances": [{",".join([row] * 500)}]}}'.encode(), rows).document()
+    assert len(seen) == 500
+    assert isinstance(Reader(f"[{','.join([row] * 500)}]".encode()).document(), Unusable)
 
 
 def test_texts_are_of_bounded_length_and_number(monkeypatch):
@@ -94,14 +120,14 @@ def test_texts_are_of_bounded_length_and_number(monkeypatch):
             Reader(b'{"a": "%b"}' % text).document()
     longest = b'"%b"' % (b"\\n" * (2**19 - 1))
     assert Reader(b'{"a": %b}' % longest).document()["a"] == "\n" * (2**19 - 1)
-    monkeypatch.setattr(json_reader, "OTHERS", 3)
+    monkeypatch.setattr(json_reader, "KEPT", 3)
     for text, right in ((b'["a", "b", {}]', True), (b'["a", "b", {}, "c"]', False)):
         reader = Reader(text)
         with reader.lists():
             if right:
                 assert reader.value() == ["a", "b", {}]
             else:
-                with pytest.raises(ParseError, match="more than 3 texts or objects"):
+                with pytest.raises(ParseError, match="More than 3 members, texts"):
                     reader.value()
 
 
