@@ -13,14 +13,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 from serving.errors import ServingError
 from tf_wcd.export import manifest
 
-MOST_FILES = 10_000
+MOST_FILES = 10_000  # and folders: links can make endlessly many of a few
 _VARIABLES = {"VarHandleOp", "VariableV2", "Variable"}
 State = tuple[tuple[str, int, int], ...]
 
 
 def state_of(path: Path) -> State:
     """Names, sizes and times of the files in a folder, which change while it is copied."""
-    return tuple((str(file), status.st_size, status.st_mtime_ns) for file, status in _files(path))
+    return tuple((str(file), status.st_size, status.st_mtime_ns) for file, status in _files(path)[0])
 
 
 def check_version(path: Path, roots: Sequence[Path] | None = None) -> None:
@@ -34,9 +34,9 @@ def check_version(path: Path, roots: Sequence[Path] | None = None) -> None:
         ServingError: UNAVAILABLE for what may still be on its way, PERMISSION_DENIED for files outside the roots,
             FAILED_PRECONDITION for what is no file.
     """
-    files = _files(path)
-    if len(files) > MOST_FILES:
-        raise _refused(f"{path} has more than {MOST_FILES} files")
+    files, are_all = _files(path)
+    if not are_all:
+        raise _refused(f"{path} has more than {MOST_FILES} files and folders")
     for file, status in files:
         # A pipe would be waited for without end, a device read without end.
         if not stat.S_ISREG(status.st_mode):
@@ -65,18 +65,21 @@ def is_below(path: str | Path, roots: Sequence[Path]) -> bool:
     return any(real.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
-def _files(path: Path) -> list[tuple[Path, os.stat_result]]:
+def _files(path: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
+    """The files of a folder, links followed, and whether these are all of them."""
     found: list[tuple[Path, os.stat_result]] = []
-    for folder, _, names in os.walk(path, followlinks=True):
+    seen = 0
+    for folder, folders, names in os.walk(path, followlinks=True):
+        seen += len(folders) + len(names)
+        if seen > MOST_FILES:
+            return found, False
         for name in sorted(names):
             file = Path(folder, name)
             try:
                 found.append((file, file.stat()))
             except OSError:
                 continue  # it vanished, or is a link to nothing
-            if len(found) > MOST_FILES:
-                return found
-    return found
+    return found, True
 
 
 def _has_variables(file: Path) -> bool:

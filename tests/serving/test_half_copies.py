@@ -1,5 +1,6 @@
 """Versions that are copied while the server looks: one that is incomplete never replaces a good one."""
 
+import json
 import os
 import shutil
 import time
@@ -53,6 +54,16 @@ def test_an_export_has_a_manifest(library, tmp_path):
         with pytest.raises(ServingError, match="is incomplete"):
             version_files.check_version(path)
         shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/secret", "variables/../../secret"])
+def test_a_manifest_is_about_its_own_folder(library, tmp_path, name):
+    """It says nothing of other files, whose sizes and checksums whoever wrote it could try out."""
+    shutil.copytree(library[0], tmp_path / "copy")
+    (tmp_path / "secret").write_text("secret")
+    named = str(tmp_path / "secret") if name == "/secret" else name
+    (tmp_path / "copy" / MANIFEST).write_text(json.dumps({"files": {named: {"size": 5, "sha256": "0"}}}))
+    assert difference(tmp_path / "copy") == f"{MANIFEST} has files of other folders"
 
 
 def test_a_version_copied_file_by_file_is_served_when_it_is_whole(library, base):
@@ -111,6 +122,22 @@ def test_what_is_no_file_is_refused_and_holds_nobody_up(library, base):
             eventually(lambda v=version: (v, "END") in states(connection), 20)
         put(library[2], base, 5)
         eventually(lambda: version_used(connection) == 5, 20)
+
+
+def test_links_without_end_hold_nobody_up(library, base):
+    """Two links to their own folder make millions of folders of one."""
+    with running(base) as connection:
+        aside = base / ".2"
+        shutil.copytree(library[1], aside)
+        for link in "abc":
+            (aside / link).symlink_to(".")
+        aside.rename(base / "2")
+        eventually(lambda: (2, "END") in states(connection), 20)
+        assert version_used(connection) == 1
+        status = connection.http("GET", "/v1/models/rbm/versions/2")[1]["model_version_status"][0]["status"]
+        assert "has more than 10000 files and folders" in status["error_message"]
+        put(library[2], base, 3)
+        eventually(lambda: version_used(connection) == 3, 20)
 
 
 class Model:

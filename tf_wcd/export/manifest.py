@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 MANIFEST = "assets.extra/tf_wcd_manifest.json"
@@ -48,6 +48,9 @@ def difference(folder: str | Path) -> str | None:
         listed = [(name, int(entry["size"]), str(entry["sha256"])) for name, entry in files.items()]
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{MANIFEST} cannot be read"
+    outside = [name for name, _, _ in listed if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]
+    if outside:
+        return f"{MANIFEST} has files of other folders"
     for name, size, checksum in listed:
         path = folder / name
         if not path.is_file():
