@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tornado import httputil, iostream
 
 from serving.cancellation import Cancellation
-from serving.origins import refusal
+from serving.origins import refusal, shared_with
 
 if TYPE_CHECKING:
     from serving.http_server import Connections, HttpServer
@@ -89,6 +89,7 @@ class Exchange(httputil.HTTPMessageDelegate):
         self._pieces: list[bytes] = []
         self.size = 0
         self._refused = False
+        self._shared: dict[str, str] = {}  # headers for pages of other sites, if they may ask
         self._peer = getattr(connection.context, "remote_ip", "-")
         self._cancellation = Cancellation()
         self._started = time.monotonic()
@@ -116,6 +117,8 @@ class Exchange(httputil.HTTPMessageDelegate):
             self.refuse(status, f"A request needs a Content-Length of at most {self._limit} bytes")
         elif headers.get("Content-Encoding", "identity").lower() != "identity":
             self.refuse(415, "A body is sent as it is, or with the Content-Encoding gzip")
+        else:
+            self._shared = shared_with(headers.get("Host"), headers.get("Origin"))
         return None
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
@@ -175,6 +178,8 @@ class Exchange(httputil.HTTPMessageDelegate):
                 answer = error_answer(503, "The server is shutting down")
             elif not light and http.running > http.limits.threads:
                 answer = error_answer(429, f"The server has {http.limits.threads} requests at hand already")
+            elif self._method == "OPTIONS" and self._shared:
+                answer = Answer(200, "text/plain", [])  # a browser asks before the request of another site's page
             else:
                 answer = await self._http.in_thread(light, lambda: http.answer(self._request()))
             status = answer.status
@@ -203,6 +208,7 @@ class Exchange(httputil.HTTPMessageDelegate):
         content, more = await self._http.in_thread(light, lambda: _some_of(pieces))
         closing = closing or (more and self._version == "HTTP/1.0")  # which has no other end of a body
         headers = _headers(answer.kind, None if more else len(content), closing)
+        headers.update(self._shared)
         line = _status_line(answer.status)
         head = self._method == "HEAD"
         sent = 0

@@ -35,10 +35,34 @@ def refusal(host: str | None, origin: str | None, names: Collection[str], own: C
         return None
     if host is not None and not _is_ours(_name_in(f"//{host}"), {*names, *own}):
         return f"The Host {host[:200]!r} is not a name of this server: --rest_allowed_hosts adds names"
-    same = origin is not None and host is not None and origin.lower() == f"http://{host.lower()}"
-    if origin is not None and not same and _name_in(origin) not in names:
+    if origin is not None and not _is_same(host, origin) and _name_in(origin) not in names:
         return f"Pages of {origin[:200]!r} may not use this server: --rest_allowed_hosts adds names"
     return None
+
+
+def shared_with(host: str | None, origin: str | None) -> dict[str, str]:
+    """Headers by which a browser lets pages of another site read an answer, for requests that are not refused.
+
+    Example:
+
+    >>> shared_with("localhost:8501", "https://models.example")["Access-Control-Allow-Origin"]
+    'https://models.example'
+    >>> shared_with("localhost:8501", "http://localhost:8501"), shared_with("localhost:8501", None)
+    ({}, {})
+    """
+    if origin is None or _is_same(host, origin):
+        return {}
+    return {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Allow-Methods": "GET, HEAD, POST",
+        "Access-Control-Allow-Headers": "Content-Type",
+        "Vary": "Origin",
+    }
+
+
+def _is_same(host: str | None, origin: str) -> bool:
+    """Whether a page comes from this server itself."""
+    return host is not None and origin.lower() == f"http://{host.lower()}"
 
 
 def _name_in(url: str) -> str:

@@ -8,6 +8,7 @@ import logging
 import re
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any
@@ -96,7 +97,7 @@ class RestServer:
             log.exception("%s %s failed", request.method, path[:200])
             answer, code = error_answer(500, repr(error)[:500]), "INTERNAL"
         if match is not None:
-            name = match[1] if match[1] in self.core.manager.names() else ""
+            name = _name_of(match) if _name_of(match) in self.core.manager.names() else ""
             self.metrics.record(name, _api_of(path), "REST", code, time.monotonic() - start)
         return answer
 
@@ -201,16 +202,21 @@ def _check(request: Request, deadline: float) -> None:
 
 
 def _spec(match: re.Match[str]) -> model_pb2.ModelSpec:
-    name, version, label = match[1], match[2], match[3]
-    spec = model_pb2.ModelSpec(name=name)
+    version, label = match[2], match[3]
+    spec = model_pb2.ModelSpec(name=_name_of(match))
     if version is not None:
         # Python refuses to read numbers of thousands of digits.
         if len(version) > LONGEST_NUMBER or int(version) >= 2**63:
             raise invalid(f"Failed to convert version: {version[:200]} to numeric.")
         spec.version.value = int(version)
     if label is not None:
-        spec.version_label = label
+        spec.version_label = urllib.parse.unquote(label)
     return spec
+
+
+def _name_of(match: re.Match[str]) -> str:
+    """The model's name; in a path, spaces and the like are sent as their codes."""
+    return urllib.parse.unquote(match[1])
 
 
 def _api_of(path: str) -> str:

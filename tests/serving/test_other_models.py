@@ -63,3 +63,13 @@ def test_status_and_metadata(half_plus_two):
         assert signature["inputs"]["x"]["tensor_shape"]["dim"][1]["size"] == "1"
         assert connection.http("GET", "/", raw=True)[0] == 200
         assert connection.http("GET", "/page/models")[1][0]["version"] == 123
+
+
+def test_names_with_spaces_over_rest(half_plus_two):
+    """In a path they are sent as their codes, which is what browsers and the page do."""
+    with running(half_plus_two, model_name="half, plus ü") as connection:
+        path = "/v1/models/half%2C%20plus%20%C3%BC"
+        assert connection.http("GET", path)[0] == 200
+        assert connection.http("POST", f"{path}:predict", {"instances": [2.0]}) == (200, {"predictions": [3.0]})
+        status, answer = connection.http("GET", "/v1/models/%2e%2e")
+        assert (status, answer["error"]) == (404, "Could not find any versions of model ..")

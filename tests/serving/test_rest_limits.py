@@ -144,6 +144,24 @@ def test_hosts_and_origins(headers, status):
         assert ask(server.port, headers=headers)[0] == 404
 
 
+def test_pages_of_other_sites_may_read_what_they_may_ask():
+    """Those that the operator has named, and no others: what browsers look for in the headers."""
+    site, ours = "https://models.example", "http://localhost:8501"
+    with rest(hosts=frozenset({"models.example"})) as server:
+        for method, path, status in (("GET", "/v1/models/x", 404), ("POST", "/v1/models/x:predict", 404),
+                                     ("OPTIONS", "/v1/models/x:predict", 200)):  # fmt: skip
+            body = BODY if method == "POST" else None
+            got, _, headers = ask(server.port, method, path, body, {"Host": "localhost:8501", "Origin": site})
+            assert (got, headers.get("Access-Control-Allow-Origin"), headers.get("Vary")) == (status, site, "Origin")
+            assert "POST" in headers["Access-Control-Allow-Methods"]
+            assert headers["Access-Control-Allow-Headers"] == "Content-Type"
+            for origin, refused in ((ours, 400), ("http://evil.example", 403)):
+                got, _, headers = ask(server.port, method, path, body, {"Host": "localhost:8501", "Origin": origin})
+                assert not [name for name in headers if name.startswith("Access-Control")]
+                assert got == (404 if origin == ours and method != "OPTIONS" else refused)
+        assert ask(server.port, "OPTIONS", "/v1/models/x")[0] == 400
+
+
 def test_half_sent_bodies_are_bounded():
     """Bodies that never end take a few megabytes all together; small requests are answered, and a new body, too."""
     with rest(max_body=2**20, max_bytes=2**22, timeout=20) as server, contextlib.ExitStack() as open_ones:
