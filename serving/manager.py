@@ -22,7 +22,6 @@ from serving.served_models import Model, VersionStatus, asked_version
 
 State = get_model_status_pb2.ModelVersionStatus
 RETRY_SECONDS = 60.0  # as TF-Serving, before a version that did not load is tried again
-UNLOAD_SECONDS = 600.0
 REMEMBERED = 100  # ended versions of a model that its status still lists
 
 log = logging.getLogger("serving")
@@ -232,9 +231,7 @@ class ModelManager:
         with self._lock:
             model.servables[version] = servable
         if before is not None:
-            threading.Thread(
-                target=before.close_when_unused, args=(UNLOAD_SECONDS,), name="unload", daemon=True
-            ).start()
+            threading.Thread(target=before.close_when_unused, name="unload", daemon=True).start()
         self._set(model, version, VersionStatus(State.AVAILABLE))
         log.info("Version %d of %s is available", version, name)
         return True
@@ -247,7 +244,7 @@ class ModelManager:
         self._set(model, version, unloading)
 
         def close() -> None:
-            if servable.close_when_unused(UNLOAD_SECONDS):
+            if servable.close_when_unused():
                 # The version may have been loaded again meanwhile.
                 self._set(model, version, VersionStatus(State.END), instead_of=unloading)
                 log.info("Version %d of %s is unloaded", version, servable.name)

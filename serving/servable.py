@@ -85,8 +85,8 @@ class Servable:
             self._users -= 1
             self._unused.notify_all()
 
-    def close_when_unused(self, timeout: float) -> bool:
-        """Frees the memory when no request uses it; False if one still does after ``timeout`` seconds."""
+    def close_when_unused(self, timeout: float | None = None) -> bool:
+        """Frees the memory when no request uses it; False if one still does after ``timeout`` seconds, if given."""
         with self._unused:
             if not self._unused.wait_for(lambda: self._users == 0, timeout):
                 return False
