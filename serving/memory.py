@@ -1,9 +1,10 @@
-"""Memory of large requests, which is returned to the system when they are answered."""
+"""Memory of the process: what it has, and how it returns to the system when large requests are answered."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 
 # Names and numbers of the GNU C library's settings.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -23,3 +24,18 @@ def give_back_large_blocks() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
         return bool(mallopt(M_MMAP_THRESHOLD, LARGE)) and bool(mallopt(M_TRIM_THRESHOLD, 2 * LARGE))
     return False
+
+
+def give_back_free_memory() -> None:
+    """Tells the C library to return what it keeps of freed memory, if it is one that can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def resident_bytes() -> int | None:
+    """Memory that the process has; ``None`` where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -18,8 +18,10 @@ from typing import Any
 import grpc
 
 from serving.admission import ByteBudget, Reservation
+from serving.arriving import ArrivingMemory
 from serving.errors import ServingError, exhausted, invalid
 from serving.message_sizes import WEIGHT, predict_bytes
+from serving.packed_messages import unpacked
 from serving.waiting_calls import WaitingCalls
 
 UNREADABLE = "Exception deserializing request!"  # as gRPC says it
@@ -31,7 +33,8 @@ MOST_SILENT = 512  # calls of each kind whose message has not arrived; the oldes
 MOST_UNREAD = 1024  # answers of each kind that clients are reading; likewise
 MESSAGE_SECONDS = 120.0  # for a message to arrive
 READING_SECONDS, READING_RATE = 30.0, 2**20  # for an answer to be read: so many seconds, and one more for so many bytes
-LOOK_SECONDS = 0.25  # between two looks at those who wait
+LOOK_SECONDS = 0.1  # between two looks at those who wait
+ARRIVING_SHARE = 8  # of all bytes, the part that slow messages may take while they arrive
 RESERVED = {
     "/grpc.health.v1.Health/Check",
     "/tensorflow.serving.ModelService/GetModelStatus",
@@ -91,15 +94,18 @@ class Reception(grpc.ServerInterceptor):
     Args:
         budget: counts the bytes of requests.
         threads: for requests that may compute.
+        most_bytes: of a message, when it is unpacked; -1 for no limit.
 
     Attributes:
         most_calls: the most calls at the same time.
     """
 
-    def __init__(self, budget: ByteBudget, threads: int) -> None:
-        self._budget = budget
+    def __init__(self, budget: ByteBudget, threads: int, most_bytes: int = -1) -> None:
+        self._budget, self._most_bytes = budget, most_bytes
         self.computing = Desk(threads, "grpc", queue=False)
         self.reserved = Desk(RESERVED_THREADS, "grpc-reserved", queue=True)
+        silent = [desk.silent for desk in (self.computing, self.reserved)]
+        self._arriving = ArrivingMemory(silent, lambda: budget.held, budget.limit // ARRIVING_SHARE)
         self.most_calls = threads + RESERVED_THREADS + 2 * MOST_SILENT + MOST_CALLS
         self._stopping = threading.Event()
 
@@ -129,10 +135,31 @@ class Reception(grpc.ServerInterceptor):
             for desk in (self.computing, self.reserved):
                 desk.silent.cancel_late()
                 desk.unread.cancel_late()
+            self._arriving.look()
 
     def _refuse(self, messages: Iterator[bytes], call: grpc.ServicerContext) -> Any:
         refusal = self.computing.refusal()
         call.abort(refusal.code, refusal.message)
+
+    def _counted(self, content: bytes, desk: Desk, memory: Callable[[bytes], int], reservation: Reservation) -> bytes:
+        """A message as it is parsed, unpacked, whose bytes are reserved."""
+        computes = desk is self.computing
+        most, size = self._most_bytes if computes else MOST_BYTES, 0
+
+        def count(piece: int) -> None:
+            nonlocal size
+            size += piece
+            if 0 <= most < size:
+                raise exhausted(f"A message may have {most} bytes. Received: more of them, packed")
+            if computes:
+                reservation.add(2 * piece)  # the piece, and its part of the whole
+
+        content = unpacked(content, count)
+        if computes:
+            reservation.add(memory(content))
+        elif len(content) > MOST_BYTES:
+            raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
+        return content
 
     def _answer(
         self, handler: Any, desk: Desk, memory: Callable[[bytes], int]
@@ -150,10 +177,7 @@ class Reception(grpc.ServerInterceptor):
                 reservation.release()  # it has ended already
             try:
                 with desk:
-                    if desk is self.computing:
-                        reservation.add(memory(content))
-                    elif len(content) > MOST_BYTES:
-                        raise invalid(f"The request may have {MOST_BYTES} bytes. Received: {len(content)} bytes")
+                    content = self._counted(content, desk, memory, reservation)
                     try:
                         request = handler.request_deserializer(content)
                     except Exception:

@@ -151,6 +151,7 @@ class Server:
             "grpc.max_receive_message_length": min(MAX_MESSAGE_BYTES, max(2**20, options.max_bytes_in_flight // 8)),
             "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
             "grpc.so_reuseport": 0,
+            "grpc.per_message_decompression": 0,  # gRPC would unpack before anybody counts
             # Clients that have stopped reading or answering are dropped, and their answers with them.
             "grpc.keepalive_time_ms": KEEPALIVE_MS,
             "grpc.keepalive_timeout_ms": KEEPALIVE_MS,
@@ -159,7 +160,8 @@ class Server:
             "grpc.max_connection_age_grace_ms": int(1e3 * min(options.max_deadline_seconds, 1e6)) + KEEPALIVE_MS,
             **dict(flags.channel_arguments(options.grpc_channel_arguments)),  # the operator's win
         }
-        self._reception = reception = Reception(self.core.bytes_in_flight, threads)
+        most_bytes = int(arguments["grpc.max_receive_message_length"])
+        self._reception = reception = Reception(self.core.bytes_in_flight, threads, most_bytes)
         server = grpc.server(
             reception.reserved.pool,
             interceptors=[reception],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import grpc
 
@@ -17,7 +18,7 @@ class WaitingCalls:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._ends: dict[grpc.ServicerContext, float] = {}  # the oldest first
+        self._ends: dict[grpc.ServicerContext, tuple[float, float]] = {}  # when it began and is to end; oldest first
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -26,7 +27,8 @@ class WaitingCalls:
     def add(self, call: grpc.ServicerContext, seconds: float) -> None:
         """A call begins to wait. It is cancelled if it still waits after so many seconds and `cancel_late` looks."""
         with self._lock:
-            self._ends[call] = time.monotonic() + seconds
+            now = time.monotonic()
+            self._ends[call] = now, now + seconds
             oldest = next(iter(self._ends)) if len(self._ends) > self._most else None
             if oldest is not None:
                 del self._ends[oldest]
@@ -41,9 +43,23 @@ class WaitingCalls:
     def cancel_late(self) -> None:
         """Cancels the calls that have waited for too long."""
         now = time.monotonic()
+        self._cancel(lambda began, end: end <= now)
+
+    def slow(self, seconds: float) -> bool:
+        """Whether a call has waited for so long."""
         with self._lock:
-            late = [call for call, end in self._ends.items() if end <= now]
-            for call in late:
+            oldest = next(iter(self._ends.values()), None)
+        return oldest is not None and time.monotonic() - oldest[0] >= seconds
+
+    def cancel_slow(self, seconds: float) -> None:
+        """Cancels the calls that have waited for so long."""
+        began_before = time.monotonic() - seconds
+        self._cancel(lambda began, end: began <= began_before)
+
+    def _cancel(self, which: Callable[[float, float], bool]) -> None:
+        with self._lock:
+            chosen = [call for call, times in self._ends.items() if which(*times)]
+            for call in chosen:
                 del self._ends[call]
-        for call in late:
+        for call in chosen:
             call.cancel()

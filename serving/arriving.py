@@ -1,0 +1,55 @@
+"""Memory of messages that arrive, which nobody has counted yet.
+
+gRPC keeps what has come of a message until all of it is there, and does not say how much that is. A client may send all
+but the last byte of a hundred large messages. So the memory of the process is watched: where it grows while messages
+are on their way for long, those end.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+
+from serving.memory import give_back_free_memory, resident_bytes
+from serving.waiting_calls import WaitingCalls
+
+SLOW_SECONDS = 0.25  # after which a message counts as one that is on its way for long
+LOOKS = 4  # in that time and a little more
+
+
+class ArrivingMemory:
+    """Ends slow messages where memory grows.
+
+    Args:
+        silent: the calls that wait for messages.
+        counted: bytes of memory that is counted elsewhere.
+        allowed: bytes by which memory may grow beside them.
+        resident: bytes of memory that the process has; ``None`` if that is not known.
+    """
+
+    def __init__(
+        self,
+        silent: Sequence[WaitingCalls],
+        counted: Callable[[], int],
+        allowed: int,
+        resident: Callable[[], int | None] = resident_bytes,
+    ) -> None:
+        self._silent, self._counted, self._allowed, self._resident = silent, counted, allowed, resident
+        self._before: collections.deque[int] = collections.deque(maxlen=LOOKS)  # the last ones before any was slow
+        self._ended = False
+
+    def look(self) -> None:
+        """Called again and again, `LOOKS` times in somewhat more than `SLOW_SECONDS`."""
+        memory = self._resident()
+        if memory is None:
+            return
+        memory -= self._counted()
+        if not any(calls.slow(SLOW_SECONDS) for calls in self._silent):
+            if self._ended:
+                give_back_free_memory()
+            self._before.append(memory)
+            self._ended = False
+        elif self._before and memory - self._before[0] > self._allowed:
+            for calls in self._silent:
+                calls.cancel_slow(SLOW_SECONDS)
+            self._ended = True
