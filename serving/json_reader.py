@@ -161,8 +161,7 @@ class Reader:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._body, self._at, self._depth, self._kept = body, 0, 0, 0
-        self._members, self._check, self._checked = members or {}, check, 0
-        self._lists = False
+        self._members, self._check, self._checked, self._lists = members or {}, check, 0, False
 
     def document(self) -> Any:
         """The document: Python's values, with arrays of numbers as arrays.

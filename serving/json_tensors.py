@@ -15,7 +15,7 @@ from serving.errors import ServingError, invalid
 from serving.json_reader import Column, ParseError, Reader, Unusable
 from serving.tensors import MAX_TENSOR_BYTES, to_array, to_proto
 
-PIECE = 2**14  # numbers that are written in one step, in which no other thread runs
+PIECE = 2**12  # numbers that are written in one step, in which no other thread runs
 
 
 class Rows:

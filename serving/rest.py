@@ -26,6 +26,7 @@ from serving.metrics import Metrics
 
 LONGEST_NUMBER = 100  # digits
 PARSERS = 2  # large bodies that are parsed at the same time
+WRITERS = 2  # large answers of which a piece is written at the same time
 SMALLEST_LIMIT = 2**20  # bytes of a body that any server takes
 NUMBER_BYTES = 12  # of a number in JSON, with its comma: nine digits suffice for float32
 JSON = "application/json"
@@ -60,7 +61,7 @@ class RestServer:
         limits: RestLimits = RestLimits(),  # noqa: B008 - it is frozen
     ) -> None:
         self.core, self.metrics, self.limits, self.metrics_path = core, metrics, limits, metrics_path
-        self._parsing = threading.Semaphore(PARSERS)
+        self._parsing, self._writing = threading.Semaphore(PARSERS), threading.Semaphore(WRITERS)
         self._http = HttpServer(self.answer, lambda path: PREDICT.match(path) is None, address, limits, self.largest)
         self.port = self._http.port
 
@@ -133,10 +134,20 @@ class RestServer:
         return pieces
 
     def _held(self, size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces after an empty one, from which on so many bytes are held until nobody wants more pieces."""
+        """The pieces after an empty one, from which on so many bytes are held until nobody wants more pieces.
+
+        Few threads write large answers at the same time: each keeps the others from running for some milliseconds.
+        """
+        large = size > SMALL_BODY
+        rest = iter(pieces)
         with self.core.bytes_in_flight.hold(size):
             yield b""
-            yield from pieces
+            while True:
+                with self._writing if large else contextlib.nullcontext():
+                    piece = next(rest, None)
+                if piece is None:
+                    return
+                yield piece
 
     def _parsed(
         self, spec: model_pb2.ModelSpec, request: Request, deadline: float

@@ -1,8 +1,10 @@
 """Requests that ask for far more than they send: refused before any memory is taken for them."""
 
+import contextlib
 import resource
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -21,7 +23,7 @@ from serving.inputs import SAMPLE_ROWS
 from serving.manager import ModelManager
 from serving.message_sizes import WEIGHT
 from serving.reception import Reception
-from serving.rest import RestServer
+from serving.rest import WRITERS, RestServer
 from serving.tensors import to_array
 from tests.serving.conftest import N_V, eventually, running
 from tests.support.processes import ENVIRONMENT, serving_process
@@ -160,12 +162,42 @@ def test_answers_count_until_clients_have_read_them(method, weight):
 
 def test_rest_answers_count_while_they_are_sent():
     core = ServerCore(ModelManager(model_server_config_pb2.ModelServerConfig()), Admission(1, 1))
-    pieces = RestServer._held(SimpleNamespace(core=core), 70, iter([b"a", b"b"]))
+    pieces = RestServer._held(SimpleNamespace(core=core, _writing=None), 70, iter([b"a", b"b"]))
     assert next(pieces) == b""
     assert core.bytes_in_flight.held == 70
     assert next(pieces) == b"a"
     del pieces  # the client has left
     assert core.bytes_in_flight.held == 0
+
+
+def test_few_large_answers_are_written_at_the_same_time(connection):
+    """Each piece takes milliseconds in which nothing else runs; small answers do not wait for large ones."""
+    rest, writing, lock = connection.server._rest, [], threading.Lock()
+    most = 0
+
+    def pieces():
+        nonlocal most
+        for _ in range(3):
+            with lock:
+                writing.append(1)
+                most = max(most, len(writing))
+            time.sleep(0.02)
+            with lock:
+                writing.pop()
+            yield b"a"
+
+    answers: list = []
+    threads = [threading.Thread(target=lambda: answers.append(list(rest._held(2**20, pieces())))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    with contextlib.ExitStack() as taken:
+        for _ in range(WRITERS):
+            taken.enter_context(rest._writing)
+        assert list(rest._held(10, iter([b"small"]))) == [b"", b"small"]
+    for thread in threads:
+        thread.join()
+    assert answers == [[b"", b"a", b"a", b"a"]] * 8
+    assert most == WRITERS
 
 
 def test_byte_budget():

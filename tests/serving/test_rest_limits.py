@@ -1,5 +1,6 @@
 """What strangers can do to the REST interface: attacks are bounded, and others are answered meanwhile."""
 
+import asyncio
 import contextlib
 import gzip
 import http.client
@@ -210,6 +211,23 @@ def test_bodies_that_are_too_large(connection):
         assert ask(port, "POST", path, bomb * 100, {"Content-Encoding": "gzip"})[0] == 413
     assert connection.server._rest._http.bytes == 0
     assert ask(port, "POST", path, BODY)[0] == 200
+
+
+def test_packed_bodies_let_others_have_their_turn():
+    """A kilobyte is sixteen pieces: between them, other connections are read."""
+    with rest(max_body=2**25, max_bytes=2**27) as server:
+        port, turns, over = server.port, [], threading.Event()
+
+        async def count():
+            while not over.is_set():
+                turns.append(server._http.bytes)
+                await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(count(), server._http._loop)
+        packed = {"Content-Encoding": "gzip"}
+        assert ask(port, "POST", "/v1/models/x:predict", gzip.compress(b" " * (2**20 - 1)), packed)[0] == 400
+        over.set()
+        assert len(set(turns)) > 10  # of sixteen
 
 
 def test_large_json_holds_nobody_up(library, tmp_path):
