@@ -29,7 +29,7 @@ class Inputs:
 
     Attributes:
         protos: the messages, by the names of the graph's tensors.
-        size: bytes of the arrays, and of the answer where it can be told.
+        size: bytes of the arrays, and of the answer where it can be told: of its arrays and of its message.
         steps: Gibbs steps of the longest row, what the time of a request depends on; ``None`` where they are not known.
         work: rows times steps.
     """
@@ -90,7 +90,7 @@ def read_inputs(
             f"rows times steps may be at most {max_row_steps} in a request, the limit of this server "
             f"(--max_row_steps). Received: {rows} rows of up to {steps} steps"
         )
-    return Inputs(protos, size + rows * _row_bytes(signature.outputs), steps, rows * max(0, steps))
+    return Inputs(protos, size + 2 * rows * _row_bytes(signature.outputs), steps, rows * max(0, steps))
 
 
 def _check_names(signature: meta_graph_pb2.SignatureDef, sent: set[str]) -> None:

@@ -19,7 +19,7 @@ from serving.admission import Admission, ByteBudget, WorkBudget
 from serving.client import MAX_CHUNK
 from serving.core import ServerCore
 from serving.errors import ServingError
-from serving.inputs import SAMPLE_ROWS
+from serving.inputs import SAMPLE_ROWS, read_inputs
 from serving.manager import ModelManager
 from serving.message_sizes import WEIGHT
 from serving.reception import Reception
@@ -101,6 +101,17 @@ def test_bytes_in_flight(base):
         assert code == "RESOURCE_EXHAUSTED"
         assert "limit of 10000" in details
         eventually(lambda: connection.server.core.bytes_in_flight.held == 0)
+
+
+def test_answers_count_as_arrays_and_as_messages(base):
+    """They are both for a moment, for all who are answered at the same time."""
+    with running(base, rest_api_port=0) as connection:
+        with connection.server.core.manager.lease(model_pb2.ModelSpec(name="rbm")) as servable:
+            signature, facts = servable.signatures["sample"], servable.facts
+        inputs = read_inputs(signature, connection.request("sample", seed=np.arange(10)), facts, 10**6)
+        answer = connection.prediction.Predict(connection.request("sample", seed=np.arange(10)), timeout=30)
+        arrays = sum(to_array(proto, name).nbytes for name, proto in answer.outputs.items())
+        assert inputs.size == 10 * 8 + 2 * arrays
 
 
 class Call:

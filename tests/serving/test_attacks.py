@@ -20,8 +20,13 @@ MEGABYTES, SECONDS = 300, 0.5
 
 
 @contextlib.contextmanager
-def attacked(base, *flags):
+def attacked(base, *flags, one=ONE):
     """A server whose memory, status and health are watched, in a process of its own; yields its connection.
+
+    Args:
+        base: folder of the model.
+        *flags: of the server; with ``--rest_api_port=-1``, its status over REST is watched as well.
+        one: a row for `clamp`, which the model has to answer before and after.
 
     Afterwards the process is alive, its memory within the limit, and another client was answered within half a second,
     always. That client is a third process: what it waits for is the server, and not the attackers in this process.
@@ -29,7 +34,8 @@ def attacked(base, *flags):
     flags = ("--port=-1", "--model_name=rbm", f"--model_base_path={base}", "--enable_grpc_healthcheck_service", *flags)
     with serving_process(*flags) as process:
         connection = process.wait_until_serving()
-        connection.predict("clamp", **ONE)
+        connection.process = process
+        connection.predict("clamp", **one)
         before, memory, end = process.memory_megabytes(), [], threading.Event()
 
         def watch_memory():
@@ -41,7 +47,7 @@ def attacked(base, *flags):
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = "rbm"
         try:
-            with watching(connection.port, request.SerializeToString()) as times:
+            with watching(connection.port, request.SerializeToString(), connection.rest_port) as times:
                 yield connection
         finally:
             end.set()
@@ -53,7 +59,7 @@ def attacked(base, *flags):
         print(f"memory {before:.0f} and {max(memory):.0f} MB")
         assert max(memory) < before + MEGABYTES
         assert process.process.poll() is None
-        connection.predict("clamp", **ONE)
+        connection.predict("clamp", **one)
 
 
 def call_all(connection, request, count, timeout):

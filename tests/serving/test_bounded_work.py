@@ -204,3 +204,21 @@ def test_signals(base, tmp_path):
             assert process.wait(60) == 0
             assert time.monotonic() - start < 15
             assert "Shutting down" in process.log
+
+
+@pytest.mark.slow
+def test_signals_while_many_versions_load(library, tmp_path):
+    """SIGTERM is obeyed between two of them: the others are not loaded first."""
+    count = 100
+    for version in range(1, count + 1):
+        put(library[0], tmp_path / "rbm", version)
+    config = tmp_path / "models.config"
+    model = f'name: "rbm" base_path: "{tmp_path}/rbm" model_version_policy {{ all {{}} }}'
+    config.write_text(f"model_config_list {{ config {{ {model} }} }}")
+    with serving_process("--port=-1", f"--model_config_file={config}", "--shutdown_grace_seconds=1") as process:
+        eventually(lambda: "Version 3 of rbm is available" in process.log, 120)
+        start = time.monotonic()
+        process.send(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert time.monotonic() - start < 15
+        assert process.log.count("is available") < count
