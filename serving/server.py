@@ -31,12 +31,14 @@ from serving.grpc_services import HealthService, ModelService, PredictionService
 from serving.manager import ModelManager
 from serving.memory import give_back_large_blocks
 from serving.metrics import Metrics
+from serving.open_files import grpc_connections, raise_limit
 from serving.reception import Reception
 from serving.rest import RestServer
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 STOPPING_SECONDS = 2.0  # for computations to stop that are told to
 KEEPALIVE_MS = 30_000
+HANDSHAKE_MS = 10_000  # for a connection to say that it is one of gRPC
 CONNECTION_MS = 600_000  # after which clients connect anew, without an error
 SPARE_THREADS = 16  # for requests that need no computation, besides those that run and wait
 
@@ -156,6 +158,10 @@ class Server:
             "grpc.keepalive_time_ms": KEEPALIVE_MS,
             "grpc.keepalive_timeout_ms": KEEPALIVE_MS,
             "grpc.http2.max_pings_without_data": 0,
+            "grpc.server_handshake_timeout_ms": HANDSHAKE_MS,
+            "grpc.max_allowed_incoming_connections": grpc_connections(
+                bool(options.port) + bool(options.grpc_socket_path)
+            ),
             "grpc.max_connection_age_ms": CONNECTION_MS,
             "grpc.max_connection_age_grace_ms": int(1e3 * min(options.max_deadline_seconds, 1e6)) + KEEPALIVE_MS,
             **dict(flags.channel_arguments(options.grpc_channel_arguments)),  # the operator's win
@@ -239,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for argument in unknown:
         log.warning("The flag %s is not known here, and ignored", argument)
     give_back_large_blocks()
+    raise_limit()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

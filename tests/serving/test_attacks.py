@@ -20,19 +20,20 @@ MEGABYTES, SECONDS = 300, 0.5
 
 
 @contextlib.contextmanager
-def attacked(base, *flags, one=ONE):
+def attacked(base, *flags, one=ONE, open_files=None):
     """A server whose memory, status and health are watched, in a process of its own; yields its connection.
 
     Args:
         base: folder of the model.
         *flags: of the server; with ``--rest_api_port=-1``, its status over REST is watched as well.
         one: a row for `clamp`, which the model has to answer before and after.
+        open_files: the most that the server may have.
 
     Afterwards the process is alive, its memory within the limit, and another client was answered within half a second,
     always. That client is a third process: what it waits for is the server, and not the attackers in this process.
     """
     flags = ("--port=-1", "--model_name=rbm", f"--model_base_path={base}", "--enable_grpc_healthcheck_service", *flags)
-    with serving_process(*flags) as process:
+    with serving_process(*flags, open_files=open_files) as process:
         connection = process.wait_until_serving()
         connection.process = process
         connection.predict("clamp", **one)

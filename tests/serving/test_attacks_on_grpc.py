@@ -33,15 +33,17 @@ def test_calls_without_messages_and_answers_that_are_not_read(base):
 
 
 def test_connections_that_say_nothing(base):
-    """More than the files that a process may open by default."""
-    with attacked(base, "--rest_api_port=-1") as connection, contextlib.ExitStack() as stack:
+    """More than the files that a process may have open, often: REST is answered, and new versions are loaded."""
+    with attacked(base, "--rest_api_port=-1", open_files=1024) as connection, contextlib.ExitStack() as stack:
         for _ in range(1200):
             with contextlib.suppress(OSError):
                 stack.enter_context(socket.create_connection(("127.0.0.1", connection.port), timeout=20))
-        time.sleep(3)
-        Connection(connection.port, None).predict("sample", seed=np.arange(3))
         put(base / "1", base, 2)
         eventually(lambda: version_used(connection) == 2, 30)
+        assert "Too many open files" not in connection.process.log
+        # They end by themselves: then others can connect again.
+        new = Connection(connection.port, None)
+        new.prediction.Predict(new.request("sample", seed=np.arange(3)), timeout=60, wait_for_ready=True)
 
 
 def test_models_of_any_folder(library, base, tmp_path):

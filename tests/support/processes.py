@@ -24,12 +24,14 @@ def free_port() -> int:
 
 
 class Process:
-    """``python -m serving.server`` with the given flags; `connection` once its ports are open."""
+    """``python -m serving.server`` with the given flags, and perhaps fewer open files than this process may have."""
 
-    def __init__(self, *flags: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "serving.server", *flags], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-        )
+    def __init__(self, *flags: str, open_files: int | None = None) -> None:
+        command = [sys.executable, "-m", "serving.server", *flags]
+        if open_files is not None:
+            limit = f"import resource, os, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({open_files},) * 2)"
+            command = [sys.executable, "-c", f"{limit}; os.execv(sys.argv[1], sys.argv[1:])", *command]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -64,8 +66,8 @@ class Process:
 
 
 @contextlib.contextmanager
-def serving_process(*flags: str):
-    process = Process(*flags)
+def serving_process(*flags: str, open_files: int | None = None):
+    process = Process(*flags, open_files=open_files)
     try:
         yield process
     finally:
