@@ -63,10 +63,10 @@ class Evaluation(NamedTuple):
 
     counts: tuple[int, ...] = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
     chains: int = 1000
-    temperatures: int = 2000
+    temperatures: int = 5000
     burn_in: int = 200
     spacing: int = 10
-    annealing: Annealing = Annealing(budget=6400, chains=100)
+    annealing: Annealing = Annealing(budget=12_800, chains=200)
     seed: int = 11
 
 
