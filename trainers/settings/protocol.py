@@ -163,7 +163,7 @@ SHORT = Protocol(
     ImageProtocol(
         sets=MappingProxyType(
             {
-                name: images._replace(epochs=2, mesh_epochs=(1, 1), seeds=images.seeds[:1])
+                name: images._replace(epochs=2, mesh_epochs=(1,), seeds=images.seeds[:1])
                 for name, images in IMAGE_SETS.items()
             }
         ),
