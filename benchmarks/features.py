@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.threads import one_thread
 from trainers.store.records import Records
 
 RESULTS = Path(__file__).parent / "results"
@@ -211,18 +212,6 @@ def table(records: list[dict[str, Any]]) -> str:
             error = f" +- {gain.std(ddof=1) / np.sqrt(len(gain)):.2%}" if len(gain) > 1 else ""
             lines.append(f"| {task} | {budget:g} | {' | '.join(cells)} | {gain.mean():+.2%}{error} | {len(splits)} |")
     return "\n".join(lines)
-
-
-def one_thread() -> None:
-    """Both methods compute in one thread, so that seconds of the processor are seconds of work."""
-    import sklearn.linear_model
-    import sklearn.neural_network  # noqa: F401 - limited is what has been imported
-    import tensorflow as tf
-    from threadpoolctl import threadpool_limits
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    threadpool_limits(1)
 
 
 def main() -> None:

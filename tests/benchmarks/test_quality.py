@@ -31,23 +31,23 @@ def test_every_method_learns_what_is_always_on(name):
 
 
 def test_records_are_kept_and_read_again(tmp_path):
-    """The search goes one rate beyond an end, and nothing is run twice."""
-    estimates = {0.03: -103.0, 0.1: -101.0, 0.3: -100.0, 0.9: -99.0}
+    """The search goes one rate beyond an end, then between the best and its neighbours, and nothing is run twice."""
     ran = []
 
     def run(method, rate, passes, search):
         ran.append((rate, passes, search))
-        return {"estimate": estimates[rate] + passes, "lower": -120.0, "upper": -80.0, "cpu_seconds": 10.0 * passes}
+        lower = -100 - 10 * abs(np.log10(rate / 0.5))
+        return {"estimate": lower + passes, "lower": lower, "upper": -80.0, "cpu_seconds": 10.0 * passes}
 
     work = RecordFile(tmp_path / "quality.jsonl", run)
-    assert quality.best_rate(work, "pcd") == 0.9
-    assert quality.best_rate(work, "pcd") == 0.9
-    assert sorted(ran) == [(rate, 6, True) for rate in estimates]
+    assert quality.best_rate(work, "pcd") == 0.52
+    assert quality.best_rate(work, "pcd") == 0.52
+    assert sorted(ran) == [(rate, 6, True) for rate in (0.03, 0.1, 0.17, 0.3, 0.52, 0.9)]
     for passes in quality.PASSES:
-        work.record(method="pcd", rate=0.9, passes=passes, search=False)
+        work.record(method="pcd", rate=0.52, passes=passes, search=False)
     records = work.read()
     assert json.loads(work.path.read_text().splitlines()[0]) == records[0]
     table = quality.table(records)
-    assert "| pcd | 0.9 | 20 s | 60 s | 120 s |" in table  # -97, -93 and -87 nats after 2, 6 and 12 passes
+    assert "| pcd | 0.52 | 20 s | 60 s | 120 s |" in table  # -98.2, -94.2 and -88.2 nats after 2, 6 and 12 passes
     quality.plot(records, tmp_path / "quality.png")
     assert (tmp_path / "quality.png").stat().st_size > 1000
