@@ -41,6 +41,8 @@ class Task(NamedTuple):
         components: numbers of hidden units that are tried.
         passes: numbers of passes over the data that are tried.
         initial_stddev: standard deviations of the initial weights that are tried.
+        centered: whether RBMTransformer takes the centred gradient. It helps on digits and does harm on MNIST, as
+            10,000 images say that are in no split.
         log_c: range of the decimal logarithm of C, the inverse penalty of logistic regression.
     """
 
@@ -51,6 +53,7 @@ class Task(NamedTuple):
     components: tuple[int, ...]
     passes: tuple[int, ...]
     initial_stddev: tuple[float, ...]
+    centered: bool
     log_c: tuple[float, float]
 
 
@@ -70,13 +73,14 @@ def mnist(split: int) -> tuple[np.ndarray, np.ndarray, int]:
     import tf_wcd
 
     (x, y), (x_test, y_test) = tf_wcd.datasets.load("mnist")
-    rows = slice(split * 10_000, (split + 1) * 10_000)
+    first = 10_000 * (0, 1, 2, 3, 5)[split]
+    rows = slice(first, first + 10_000)
     return np.concatenate([x[rows], x_test]), np.concatenate([y[rows], y_test]), 10_000
 
 
 TASKS = {
-    "digits": Task(digits, 5, 300, (20.0,), UNITS, (5, 10, 20, 40), (0.1, 0.3, 1.0), (0.0, 2.5)),
-    "mnist": Task(mnist, 3, 2000, (60.0,), UNITS, (2, 5, 10), (0.01, 0.03, 0.1, 0.3), (-1.0, 1.5)),
+    "digits": Task(digits, 5, 300, (20.0,), UNITS, (5, 10, 20, 40), (0.1, 0.3, 1.0), True, (0.0, 2.5)),
+    "mnist": Task(mnist, 5, 2000, (60.0,), UNITS, (2, 5, 10), (0.01,), False, (-1.0, 1.5)),
 }
 
 
@@ -98,7 +102,7 @@ def own_settings(task: str, rng: np.random.Generator) -> dict[str, Any]:
     """
     own = shared_settings(task, rng) | {"batch_size": int(rng.choice([10, 30]))}
     stddev = float(rng.choice(TASKS[task].initial_stddev))
-    return own | {"initial_stddev": stddev, "negative_phase": "cd", "centered": True}
+    return own | {"initial_stddev": stddev, "negative_phase": "cd", "centered": TASKS[task].centered}
 
 
 def pipeline(method: str, settings: Mapping[str, Any]) -> Any:
