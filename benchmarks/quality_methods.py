@@ -170,6 +170,6 @@ METHODS = {
     "pcd, averaged": Method(_ours("pcd", Averaged), (0.03, 0.1, 0.3)),
     "pcd, ReLU hidden": Method(_ours("pcd", hidden="relu"), (0.003, 0.01, 0.03)),
     "pcd, dReLU hidden": Method(_ours("pcd", hidden="drelu"), (0.003, 0.01, 0.03)),
-    "rbms": Method(Rbms, (0.03, 0.1, 0.3)),
+    "rbms": Method(Rbms, (0.3, 0.9, 2.7)),
     "BernoulliRBM": Method(ScikitLearn, (0.03, 0.1, 0.3)),
 }

@@ -31,23 +31,25 @@ def test_every_method_learns_what_is_always_on(name):
 
 
 def test_records_are_kept_and_read_again(tmp_path):
-    """The search goes one rate beyond an end, then between the best and its neighbours, and nothing is run twice."""
+    """The search goes beyond an end, then between the best and its neighbours, and nothing is run twice."""
     ran = []
 
-    def run(method, rate, passes, search):
-        ran.append((rate, passes, search))
-        lower = -100 - 10 * abs(np.log10(rate / 0.5))
+    def run(method, rate, power, passes, search):
+        ran.append((rate, power))
+        lower = -100 - 10 * abs(np.log10(rate / (0.5 if power == 1 else 0.06))) + power
         return {"estimate": lower + passes, "lower": lower, "upper": -80.0, "cpu_seconds": 10.0 * passes}
 
     work = RecordFile(tmp_path / "quality.jsonl", run)
-    assert quality.best_rate(work, "pcd") == 0.52
-    assert quality.best_rate(work, "pcd") == 0.52
-    assert sorted(ran) == [(rate, 6, True) for rate in (0.03, 0.1, 0.17, 0.3, 0.52, 0.9)]
+    assert quality.best_settings(work, "pcd") == (0.058, 3)
+    assert quality.best_settings(work, "pcd") == (0.058, 3)
+    linear, cubic = ([rate for rate, used in sorted(ran) if used == power] for power in (1, 3))
+    assert linear == [0.03, 0.1, 0.17, 0.3, 0.52, 0.9]
+    assert cubic == [0.03, 0.058, 0.1, 0.17, 0.3]
     for passes in quality.PASSES:
-        work.record(method="pcd", rate=0.52, passes=passes, search=False)
+        work.record(method="pcd", rate=0.058, power=3, passes=passes, search=False)
     records = work.read()
     assert json.loads(work.path.read_text().splitlines()[0]) == records[0]
     table = quality.table(records)
-    assert "| pcd | 0.52 | 20 s | 60 s | 120 s |" in table  # -98.2, -94.2 and -88.2 nats after 2, 6 and 12 passes
+    assert "| pcd | 0.058, 3 | 20 s | 40 s | 90 s |" in table  # -95.1, -93.1 and -88.1 nats after 2, 4 and 9 passes
     quality.plot(records, tmp_path / "quality.png")
     assert (tmp_path / "quality.png").stat().st_size > 1000
