@@ -184,6 +184,7 @@ class RBMEnsemble(ContrastiveModel):
             mine.assign(theirs[index] if tuple(mine.shape) == tuple(theirs.shape[1:]) else theirs)
         if self.phase_variables.built:
             rbm.phase_variables.start({name: value[index] for name, value in self.chain_states().items()})
+        rbm.data_means, rbm.feature_names_in_ = self.data_means, self.feature_names_in_
         return rbm
 
     def export(self, filepath: Any, format: str = "tf_saved_model", **kwargs: Any) -> None:  # noqa: A002 - Keras' name
@@ -207,6 +208,18 @@ class RBMEnsemble(ContrastiveModel):
             return self.hidden_mean_of_data(inputs)
         fields = tf.matmul(tf.cast(inputs, self.compute_dtype), self.kernel) + tf.expand_dims(self.hidden_bias, 1)
         return self.machine().hidden.mean(fields)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.predict`: E[h | x] of every member, ``[count, examples, units]``."""
+        return np.moveaxis(super().predict(x, *args, **kwargs), 1, 0)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """As `keras.Model.predict_on_batch`, ``[count, batch, units]``."""
+        return np.moveaxis(super().predict_on_batch(x), 1, 0)
+
+    def predict_step(self, data: Any) -> tf.Tensor:
+        """The prediction for a batch, ``[batch, count, units]``: Keras joins batches along the first axis."""
+        return tf.transpose(super().predict_step(data), [1, 0, 2])
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """``[count, batch, units]``."""

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pandas
 import pytest
 
 import tf_wcd
@@ -158,3 +159,15 @@ def test_bad_arguments():
     made.build((None, 9))
     with pytest.raises(ValueError, match="index=3"):
         made.member(3)
+
+
+def test_predictions_of_several_batches_are_those_of_each_member():
+    frame = pandas.DataFrame(np.random.default_rng(0).integers(0, 2, (10, 3)), columns=list("abc"))
+    ensemble = tf_wcd.RBMEnsemble(2, count=3, initial_stddev=1.0, seed=0)
+    ensemble.compile("sgd", jit_compile=False)
+    ensemble.fit(frame, verbose=0)
+    expected = np.stack([ensemble.member(i)(frame) for i in range(3)])
+    for rows in (4, 5, 10):  # with a smaller batch at the end, and without
+        np.testing.assert_allclose(ensemble.predict(frame, batch_size=rows, verbose=0), expected, rtol=1e-5)
+    np.testing.assert_allclose(ensemble.predict_on_batch(frame.to_numpy()), expected, rtol=1e-5)
+    assert ensemble.member(1).feature_names_in_.tolist() == ["a", "b", "c"]
