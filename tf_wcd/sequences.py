@@ -13,6 +13,7 @@ import numpy as np
 
 from tf_wcd.arguments import check_integer, check_seed
 from tf_wcd.layer import RBMLayer
+from tf_wcd.tables import array_of, table_of
 
 __all__ = ["generate", "history"]
 
@@ -21,7 +22,7 @@ def history(sequences: Iterable[Any], order: int) -> tuple[np.ndarray, np.ndarra
     """Every frame that has enough others before it, and these others as its condition.
 
     Args:
-        sequences: arrays ``[time, columns]``, of any lengths above ``order``.
+        sequences: arrays, or frames of the same columns, ``[time, columns]``, of any lengths above ``order``.
         order: number of frames before each one.
 
     Returns:
@@ -35,7 +36,8 @@ def history(sequences: Iterable[Any], order: int) -> tuple[np.ndarray, np.ndarra
     ([3, 4, 9], [[1, 2], [2, 3], [7, 8]])
     """
     order = check_integer("order", order)
-    arrays = [np.asarray(sequence) for sequence in sequences]
+    tables = [table_of(sequence, f"sequence {number}") for number, sequence in enumerate(sequences)]
+    arrays = [table.values for table in tables]
     if not arrays:
         raise ValueError("`sequences` is empty: at least one sequence is needed. Received: 0 sequences")
     columns = arrays[0].shape[-1] if arrays[0].ndim == 2 else None
@@ -45,6 +47,11 @@ def history(sequences: Iterable[Any], order: int) -> tuple[np.ndarray, np.ndarra
             raise ValueError(
                 f"Each of the `sequences` must have the shape [time, {width}]; pass a single one as [sequence]. "
                 f"Received: shape {array.shape} of sequence {number}"
+            )
+        if tables[number].names != tables[0].names:
+            raise ValueError(
+                f"All `sequences` must have the same columns, {tables[0].names or 'without names'}. "
+                f"Received: {tables[number].names or 'no names'} in sequence {number}"
             )
         if len(array) <= order:
             raise ValueError(
@@ -87,7 +94,7 @@ def generate(rbm: RBMLayer, past: Any, steps: int, gibbs_steps: int = 100, seed:
             f"The conditions of a layer that goes on with sequences are frames of {columns} columns. "
             f"Received: a layer with conditions={rbm.conditions or None}"
         )
-    frames = np.asarray(past)
+    frames = array_of(past, "past", names=rbm.feature_names_in_)
     if frames.ndim not in (2, 3) or frames.shape[-1] != columns or frames.shape[-2] < order:
         raise ValueError(
             f"`past` must have the shape [time, {columns}] or [sequences, time, {columns}], with at least {order} "

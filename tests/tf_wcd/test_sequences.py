@@ -2,7 +2,9 @@
 
 import keras
 import numpy as np
+import pandas
 import pytest
+import scipy.sparse
 
 import tf_wcd
 from tf_wcd.sequences import generate, history
@@ -17,6 +19,20 @@ def test_history_has_every_frame_with_those_before_it():
         own = sequences[sequence]
         np.testing.assert_array_equal(x[row], own[time])
         np.testing.assert_array_equal(condition[row], np.concatenate([own[time - 2], own[time - 1]]))
+
+
+def test_sequences_may_be_frames_and_sparse():
+    letters = pandas.DataFrame({"letter": pandas.Categorical(list("abca"))})
+    x, condition = history([letters, letters], order=1)
+    one_hot = np.eye(3)[[0, 1, 2, 0]]
+    np.testing.assert_array_equal(x, np.concatenate([one_hot[1:]] * 2))
+    np.testing.assert_array_equal(condition, np.concatenate([one_hot[:-1]] * 2))
+    np.testing.assert_array_equal(history([scipy.sparse.csr_matrix(one_hot)], order=1)[0], one_hot[1:])
+    with pytest.raises(ValueError, match=r"same columns, \('letter=a', .*Received: \('other=a', .* in sequence 1"):
+        history([letters, letters.rename(columns={"letter": "other"})], order=1)
+    rbm = tf_wcd.RBMLayer(2, visible_type=tf_wcd.units.Potts(3), conditions=3, negative_phase="cd", seed=0)
+    rbm.build((None, 3))
+    np.testing.assert_array_equal(generate(rbm, letters, 4, 5, seed=0), generate(rbm, one_hot, 4, 5, seed=0))
 
 
 def test_generated_frames_have_the_transitions_that_were_learned():
