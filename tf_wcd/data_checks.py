@@ -46,16 +46,7 @@ def check_visible(
     x, own_names = table_of(x, what)
     check_names(own_names, names, what)
     x = as_rows(x, shape)
-    if x.dtype == object or not (np.issubdtype(x.dtype, np.number) or x.dtype == bool):
-        raise ValueError(f"`{what}` must be an array of numbers. Received: dtype {x.dtype}")
-    if x.ndim != 2:
-        raise ValueError(
-            f"`{what}` must have the shape [examples, visible units]{_of_images(x, shape)}. Received: shape {x.shape}"
-        )
-    if not x.shape[0] or not x.shape[1]:
-        raise ValueError(f"`{what}` is empty: at least one example is needed. Received: shape {x.shape}")
-    if width is not None and x.shape[1] != width:
-        raise ValueError(f"`{what}` must have {width} columns, one for each visible unit. Received: shape {x.shape}")
+    check_matrix(x, width, what, shape)
     if unit is not None:
         _check_columns(unit, x.shape[1], own_names)
     if dtype is not None:
@@ -91,6 +82,27 @@ def check_visible(
                 f"Received: {_first_unit(x, bad, unit, own_names)}"
             )
     return given
+
+
+def check_matrix(x: np.ndarray, width: int | None, what: str = "x", shape: Shape = None) -> None:
+    """Raises ValueError for anything but a non-empty matrix of numbers with the right width.
+
+    Args:
+        x: the data as an array, images as rows.
+        width: number of columns, if known.
+        what: name of the argument, for messages.
+        shape: shape of an example, where images are accepted besides rows.
+    """
+    if x.dtype.kind not in "biuf":
+        raise ValueError(f"`{what}` must be an array of real numbers. Received: dtype {x.dtype}")
+    if x.ndim != 2:
+        raise ValueError(
+            f"`{what}` must have the shape [examples, visible units]{_of_images(x, shape)}. Received: shape {x.shape}"
+        )
+    if not x.shape[0] or not x.shape[1]:
+        raise ValueError(f"`{what}` is empty: at least one example is needed. Received: shape {x.shape}")
+    if width is not None and x.shape[1] != width:
+        raise ValueError(f"`{what}` must have {width} columns, one for each visible unit. Received: shape {x.shape}")
 
 
 def check_start(initial: Any, shape: Shape, check: Callable[..., np.ndarray]) -> np.ndarray:
@@ -153,15 +165,18 @@ def known_means(x: np.ndarray, unit: Unit, weights: np.ndarray | None = None) ->
 
 
 def warn_of_doubt(x: np.ndarray, unit: Unit) -> None:
-    """Warns of data that the unit accepts but that are hardly meant."""
-    if x.dtype.kind == "f" and np.isnan(x.sum()):
+    """Warns of data that the unit accepts but that are hardly meant. Infinite ones, which get an error, it leaves."""
+    total = x.sum(dtype="float64")
+    if not np.isfinite(total) and np.isinf(x).any():
+        return
+    if np.isnan(total):
         x = x[:: -(-len(x) // ROWS_AT_A_TIME)]
         some = ~np.isnan(x).all(axis=0)
         medians = unit.midpoints(x.shape[1])
         medians[some] = np.nanquantile(x[:, some], 0.5, axis=0, method="lower")  # values that occur
         x = np.where(np.isnan(x), medians.astype(x.dtype), x)
     if text := unit.doubt(x):
-        warnings.warn(text, stacklevel=4)
+        warnings.warn(text, stacklevel=3)
 
 
 def check_sample_weight(weights: Any, rows: int, what: str = "sample_weight") -> np.ndarray:

@@ -41,7 +41,14 @@ BAD_DATA = [
         r"images to rows, by x.reshape\(len\(x\), -1\), or .* visible_shape=\(4, 4\). Received: shape \(5, 4, 4\)",
     ),
     (GOOD[:0], r"empty.*Received: shape \(0, 4\)"),
-    (np.array([["a"] * 4]), "array of numbers"),
+    (np.array([["a"] * 4]), "array of real numbers"),
+]
+BAD_PREDICTIONS = [
+    (GOOD[:, :3], r"4 columns, one for each visible unit. Received: shape \(20, 3\)"),
+    (GOOD[0], r"\[examples, visible units\]. Received: shape \(4,\)"),
+    (GOOD[:0], r"empty.*Received: shape \(0, 4\)"),
+    (GOOD.reshape(5, 4, 4), r"visible_shape=\(4, 4\). Received: shape \(5, 4, 4\)"),
+    (GOOD.astype("complex64"), "array of real numbers. Received: dtype complex64"),
 ]
 BAD_WEIGHTS = [
     (np.r_[-1.0, np.ones(19)], r"negative. Received: -1.0 at \[0\]"),
@@ -326,3 +333,44 @@ def test_what_is_no_state_of_units_with_labels_has_no_probability(row):
         tf_wcd.evaluation.log_prob(rbm, [row])
     states = np.array([[a, b, c, d, 1 - d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)])
     assert np.exp(tf_wcd.evaluation.log_prob(rbm, states)).sum() == pytest.approx(1)
+
+
+class ArraySequence(keras.utils.PyDataset):
+    def __init__(self, x):
+        super().__init__()
+        self.x = x
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return (self.x,)
+
+
+@pytest.mark.parametrize(
+    "streamed",
+    [
+        lambda x: tf.data.Dataset.from_tensor_slices(x).batch(2),
+        lambda x: iter([x, x]),
+        lambda x: ArraySequence(x),
+    ],
+)
+def test_what_is_hardly_meant_is_warned_of_in_data_sets_too(streamed, recwarn):
+    rbm = tf_wcd.RBMLayer(2, visible_type="spin", seed=0)
+    rbm.compile("sgd", jit_compile=False)
+    spins = np.array([[1.0, -1.0, 1.0], [1.0, 1.0, 1.0]], "float32")
+    rbm.fit(streamed(spins), steps_per_epoch=1, verbose=0)
+    assert not [w for w in recwarn if "2 * x - 1" in str(w.message)]
+    with pytest.warns(UserWarning, match=r"did you mean 2 \* x - 1\?") as said:
+        rbm.fit(streamed((spins + 1) / 2), steps_per_epoch=1, verbose=0)
+    assert {w.filename for w in said if "2 * x - 1" in str(w.message)} == {__file__}
+
+
+@pytest.mark.parametrize(("x", "message"), BAD_PREDICTIONS)
+def test_bad_arrays_of_predict(rbm, x, message):
+    with pytest.raises(ValueError, match=message):
+        rbm.predict(x, verbose=0)
+    dbn = tf_wcd.DBN([rbm])
+    dbn.build((None, 4))
+    with pytest.raises(ValueError, match=message):
+        dbn.predict(x, verbose=0)

@@ -162,7 +162,7 @@ ERRORS = {
     "width": (lambda rbm: rbm.fit([X, C[:, :2]]), r"\[examples, 3\].*Received: shape \(40, 2\)"),
     "rows": (lambda rbm: rbm.fit([X, C[:7]]), r"each of the 40 examples. Received: shape \(7, 3\)"),
     "NaN": (lambda rbm: rbm.fit([X, bad(C, 4, 1)]), r"`condition` contains NaN.*nan at \[4, 1\]"),
-    "words": (lambda rbm: rbm.fit([X, C.astype("U3")]), "`condition` must be an array of numbers"),
+    "words": (lambda rbm: rbm.fit([X, C.astype("U3")]), "`condition` must be an array of real numbers"),
     "x": (lambda rbm: rbm.fit([3 * X, C]), r"`x` must be in \[0, 1\]"),
     "data set": (
         lambda rbm: rbm.fit(tf.data.Dataset.from_tensor_slices((X, bad(C, 14, 2))).batch(10), verbose=0),
@@ -184,6 +184,7 @@ ERRORS = {
     "call width": (lambda rbm: rbm([X, C[:, :2]]), r"Received: shape \(40, 2\)"),
     "call x width": (lambda rbm: rbm([X[:, :2], C]), "must have 5 columns"),
     "predict": (lambda rbm: rbm.predict(X), "3 conditions: pass"),
+    "narrow": (lambda rbm: rbm.predict([tf.constant(X[:, :2]), C]), r"columns, one for each visible unit. Received"),
     "energy rows": (lambda rbm: rbm.free_energy([X, C[:7]]), "one row, or one for each of the 40 rows"),
     "sample": (lambda rbm: rbm.sample(3), "3 conditions: pass `condition`"),
     "sample rows": (lambda rbm: rbm.sample(3, condition=C), "one row, or one row for each of the 3 examples"),

@@ -294,3 +294,33 @@ def test_labels_from_a_column():
     for labels in (y.astype("category"), y.map({0: "no", 1: "yes"})):
         with pytest.raises(ValueError, match=r"class numbers in 0 .. 1; .*cat.codes. Received: .*'kind'"):
             rbm.fit(X, labels, verbose=0)
+    masked = np.ma.array(y.to_numpy(), mask=y == 0)
+    assert np.isnan(unknown.data_spec().one_hot(masked, 12)[0]).all()
+    with pytest.raises(ValueError, match=r"class numbers in 0 .. 1. Received: nan in row 0"):
+        rbm.fit(X, masked, verbose=0)
+    coded = scipy.sparse.csr_matrix(np.eye(2)[y])
+    np.testing.assert_array_equal(rbm.data_spec().one_hot(coded, 12), np.eye(2)[y])
+
+
+def test_callbacks_know_the_columns_by_their_names(tmp_path):
+    other = frame()[["age", *frame().columns.drop("age")]]
+    callbacks = tf_wcd.callbacks
+    for callback in (
+        callbacks.AnnealedLikelihood(other),
+        callbacks.RBMTensorBoard(tmp_path, train=other, gibbs_steps=1),
+        callbacks.RBMTensorBoard(tmp_path, target=(other, np.ones(len(other)) / len(other)), gibbs_steps=1),
+    ):
+        rbm = tf_wcd.RBMLayer(3, visible_type=UNIT, seed=0)
+        rbm.compile(keras.optimizers.SGD(0.001), jit_compile=False)
+        with pytest.raises(ValueError, match="'age' in the place of"):
+            rbm.fit(frame(), callbacks=[callback], verbose=0)
+
+
+def test_frames_in_streams_have_a_column_for_each_category():
+    reached = []
+    for x in (frame(), iter([frame()])):
+        rbm = tf_wcd.RBMLayer(3, visible_type=UNIT, seed=0)
+        rbm.compile(keras.optimizers.SGD(0.001), jit_compile=False)
+        rbm.fit(x, batch_size=1000, steps_per_epoch=1, shuffle=False, verbose=0)
+        reached.append(rbm.kernel.numpy())
+    np.testing.assert_array_equal(*reached)

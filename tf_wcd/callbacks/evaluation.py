@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from tf_wcd.arguments import check_integer
-from tf_wcd.tables import array_of
+from tf_wcd.tables import table_of
 
 
 class EvaluationCallback(keras.callbacks.Callback):
@@ -32,7 +32,8 @@ class EvaluationCallback(keras.callbacks.Callback):
 
     def __init__(self, states: Any, every: int, what: str, strict: bool = True) -> None:
         super().__init__()
-        self.states: Any = None if states is None else array_of(states, what)
+        self._table = None if states is None else table_of(states, what)
+        self.states: Any = None if self._table is None else self._table.values
         self.every = check_integer("every", every)
         self.history: list[tuple[Any, ...]] = []
         self._what, self._strict = what, strict
@@ -47,9 +48,9 @@ class EvaluationCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         # Wrong states are refused before the first update if possible, and not an epoch later.
-        if self.model.built and self.states is not None:
+        if self.model.built and self._table is not None:
             check = self.model.checked_data if self.of_data else self.model.checked_visible
-            check(self.states, self._what, strict=self._strict)
+            check(self._table, self._what, strict=self._strict)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not self.history or (epoch + 1) % self.every == 0:

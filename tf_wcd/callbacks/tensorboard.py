@@ -13,7 +13,7 @@ from tf_wcd import extras
 from tf_wcd.arguments import check_integer
 from tf_wcd.evaluation.exact import check_probabilities, kl_divergence
 from tf_wcd.layer import RBMLayer
-from tf_wcd.tables import array_of
+from tf_wcd.tables import table_of
 
 MOST_ROWS = 2000  # of data, whose free energies and hidden units are computed
 
@@ -73,8 +73,8 @@ class RBMTensorBoard(keras.callbacks.Callback):
             raise ValueError("The gap of free energies needs `train` as well as `validation`. Received: train=None")
         if target is not None:
             states, probabilities = target
-            states = array_of(states, "states")
-            target = states, check_probabilities(probabilities, len(states))
+            table = table_of(states, "states")
+            target = table, check_probabilities(probabilities, len(table.values))
         self.log_dir = Path(log_dir)
         self.data = {name: x for name, x in (("train", train), ("validation", validation)) if x is not None}
         self.target = target
@@ -108,7 +108,8 @@ class RBMTensorBoard(keras.callbacks.Callback):
         model = self.model
         energies = {}
         for name, x in self.data.items():
-            rows = model.checked_data(array_of(x, name)[:MOST_ROWS], name)
+            table = table_of(x, name)
+            rows = model.checked_data(table._replace(values=table.values[:MOST_ROWS]), name)
             energies[name] = float(tf.reduce_mean(model.free_energy(rows)))
             tf.summary.scalar(f"free_energy/{name}", energies[name])
             if name == "train":

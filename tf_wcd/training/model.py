@@ -144,8 +144,7 @@ class TrainingModel(UpdatingModel):
         """
         self._check_fit(batch_size, steps_per_epoch, class_weight)
         data = inputs.input_of(x, y, sample_weight, self.data_spec(), batch_size, steps_per_epoch, shuffle)
-        if isinstance(data, ArrayInput):
-            data_checks.warn_of_doubt(data.x, data.spec.unit)
+        data_checks.warn_of_doubt(data.looked_at(), data.spec.unit)
         if validation_split:
             data, validation_data = self._split(data, validation_split, validation_data)
         validation_data = self._check_validation(validation_data, data)
@@ -232,7 +231,9 @@ class TrainingModel(UpdatingModel):
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`, of data of every kind that `fit` takes."""
         if not inputs.is_stream(x):
-            x = self.arrays_of(x)
+            x, spec = self.arrays_of(x), self.data_spec()
+            rows = as_rows(array_of(x[0] if spec.conditions else x), spec.shape)
+            data_checks.check_matrix(rows, spec.width, shape=spec.shape)
         return super().predict(x, *args, **kwargs)
 
     def arrays_of(self, x: Any) -> Any:

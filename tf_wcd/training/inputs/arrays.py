@@ -85,6 +85,9 @@ class ArrayInput(Input):
     def updates_per_epoch(self) -> int:
         return self.steps_per_epoch or -(-len(self.x) // self.batch_size)
 
+    def looked_at(self) -> np.ndarray:
+        return self.x
+
     def means(self) -> np.ndarray:
         if self.spec.missing:
             return self.spec.means(self.rows(), self.weights)

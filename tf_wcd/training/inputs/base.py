@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_wcd.data_checks import check_sample_weight, check_visible, known_means
 from tf_wcd.images import Shape, as_rows
+from tf_wcd.tables import array_of, is_table
 from tf_wcd.training.inputs.conditions import check_condition, pair_of
 from tf_wcd.training.inputs.labels import one_hot
 from tf_wcd.units import Unit
@@ -211,6 +212,10 @@ class Input(abc.ABC):
         """Updates in an epoch, as far as it is known."""
 
     @abc.abstractmethod
+    def looked_at(self) -> np.ndarray:
+        """Rows that tell what kind of data these are, ``[n, width]``: all examples, or the first batch, unchecked."""
+
+    @abc.abstractmethod
     def means(self) -> np.ndarray:
         """Means of the columns, float64: of all examples, or of the first batch."""
 
@@ -235,7 +240,9 @@ def as_triple(rows: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 
 def shape_of_batch(x: Any) -> tuple[int, int]:
-    """Numbers of examples and of columns of a batch."""
+    """Numbers of examples and of columns of a batch; categorical columns of a frame have one for each category."""
+    if is_table(x):
+        x = array_of(x)
     if isinstance(x, dict | tuple | list) or len(x.shape) != 2:
         shape = getattr(x, "shape", type(x).__name__)
         several = len(getattr(x, "shape", ())) > 2

@@ -52,6 +52,9 @@ class DatasetInput(Input):
         known = int(self.source.cardinality())
         return self.steps_per_epoch or (known if known > 0 else None)
 
+    def looked_at(self) -> np.ndarray:
+        return np.asarray(self.spec.unpack(self._first)[0], "float64")
+
     def means(self) -> np.ndarray:
         x, y, _ = self.spec.unpack(self._first)
         rows = np.asarray(x, "float64")

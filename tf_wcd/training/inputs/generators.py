@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_wcd import replicas
+from tf_wcd.tables import array_of
 from tf_wcd.training.inputs.base import Blocks, DataSpec, Feed, Input, as_triple, shape_of_batch
 
 
@@ -36,6 +37,9 @@ class GeneratorInput(Input):
     @property
     def updates_per_epoch(self) -> int | None:
         return self.steps_per_epoch
+
+    def looked_at(self) -> np.ndarray:
+        return array_of(self.spec.unpack(self._first)[0])
 
     def means(self) -> np.ndarray:
         return self.spec.means(self.spec.check_batch(self._first, "batch 0")[0])

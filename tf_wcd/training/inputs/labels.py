@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_wcd.tables import table_of
+from tf_wcd.tables import array_of, is_sparse, table_of
 
 
 def one_hot(
@@ -58,6 +58,8 @@ def one_hot(
 
 def _array_of_labels(labels: Any, classes: int, what: str) -> np.ndarray:
     """Labels as an array; of a column of a frame, which may be of a nullable type, too."""
+    if is_sparse(labels) or isinstance(labels, np.ma.MaskedArray):
+        return array_of(labels, what)
     if not hasattr(labels, "to_frame"):
         return np.asarray(labels)
     if getattr(labels.dtype, "kind", "O") not in "biuf" or hasattr(labels.dtype, "categories"):

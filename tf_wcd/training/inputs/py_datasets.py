@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tf_wcd.tables import array_of
 from tf_wcd.training.inputs.base import DataSpec, Feed, Input, shape_of_batch
 
 
@@ -31,12 +32,15 @@ class PyDatasetInput(Input):
         self.batch_size, self.width = shape_of_batch(x)
         self.spec = spec.with_width(self.width)
         spec.require_beside(y)
-        self.checked = CheckedPyDataset(dataset, self.spec)
+        self.checked, self._first = CheckedPyDataset(dataset, self.spec), x
         self.steps_per_epoch, self.shuffle = steps_per_epoch, shuffle
 
     @property
     def updates_per_epoch(self) -> int | None:
         return self.steps_per_epoch or self.checked.num_batches
+
+    def looked_at(self) -> np.ndarray:
+        return array_of(self._first)
 
     def means(self) -> np.ndarray:
         return self.spec.means(self.checked[0][0])
