@@ -184,6 +184,7 @@ ERRORS = {
     "call width": (lambda rbm: rbm([X, C[:, :2]]), r"Received: shape \(40, 2\)"),
     "call x width": (lambda rbm: rbm([X[:, :2], C]), "must have 5 columns"),
     "predict": (lambda rbm: rbm.predict(X), "3 conditions: pass"),
+    "impute": (lambda rbm: rbm.impute([X, C]), r"rbm.given\(condition\)"),
     "narrow": (lambda rbm: rbm.predict([tf.constant(X[:, :2]), C]), r"columns, one for each visible unit. Received"),
     "energy rows": (lambda rbm: rbm.free_energy([X, C[:7]]), "one row, or one for each of the 40 rows"),
     "sample": (lambda rbm: rbm.sample(3), "3 conditions: pass `condition`"),

@@ -219,3 +219,13 @@ def test_samples_given_labels():
     known = (bf.space("bernoulli", COLUMNS)[:, :2] == start[:2]).all(1) * joint[:, 2]
     assert np.abs(z_scores(held, known / known.sum())).max() < 4
     assert rbm.sample(4, gibbs_steps=0, initial=start, seed=1).numpy().tolist() == 4 * [start.tolist()]
+
+
+def test_functions_of_states_ask_for_the_labels():
+    rbm = tf_wcd.RBMLayer(3, classes=2, visible_shape=(2, 2), seed=0)
+    rbm.build((None, 4))
+    images = np.zeros([5, 2, 2])
+    for x in (images, images.reshape(5, 4)):
+        with pytest.raises(ValueError, match=r"6 columns.*2 for the label: see `with_labels`. Received: shape \(5, "):
+            tf_wcd.evaluation.log_prob(rbm, x)
+    assert tf_wcd.evaluation.log_prob(rbm, rbm.with_labels(images, np.zeros(5))).shape == (5,)

@@ -82,6 +82,8 @@ def test_centred_models_start_at_the_means_of_what_the_units_can_have():
 def test_gibbs_draws_from_the_conditionals():
     rbm = small(n_iter=0).fit(X)
     rbm.components_ = np.random.default_rng(1).normal(size=(4, 6))
+    with pytest.raises(ValueError, match=r"the shape \(4, 6\). Received: shape \(6, 4\)"):
+        rbm.components_ = np.zeros([6, 4])
     start = np.repeat(X[:1], 20000, axis=0)
     means = rbm.gibbs(start).mean(axis=0)
     hidden = tf_wcd.enumeration.all_states(rbm.rbm_.hidden_unit, 4).numpy()

@@ -45,6 +45,17 @@ def test_a_callback_that_watches_the_loss_is_named_once(callback, tmp_path, monk
     assert said_by(fit) == []
 
 
+def test_real_units_which_have_no_pseudo_likelihood_are_told_of_another_metric():
+    rbm = compiled(tf_wcd.RBMLayer(2, visible_type="gaussian", seed=0), rate=1e-3)
+    stop = keras.callbacks.EarlyStopping("loss")
+    (text,) = said_by(lambda: rbm.fit(REAL, batch_size=60, callbacks=[stop], verbose=0))
+    assert "AnnealedLikelihood(x_valid)" in text
+    assert "monitor='log_likelihood', mode='max'" in text
+    measure = tf_wcd.callbacks.AnnealedLikelihood(REAL)
+    better = keras.callbacks.EarlyStopping("log_likelihood", mode="max")
+    assert said_by(lambda: rbm.fit(REAL, batch_size=60, callbacks=[measure, better], verbose=0)) == []
+
+
 def test_callbacks_that_watch_something_else_are_left_alone(tmp_path):
     measure = tf_wcd.callbacks.PseudoLikelihood(X)
     stop = keras.callbacks.EarlyStopping("pseudo_log_likelihood", mode="max")

@@ -137,7 +137,10 @@ class RBMEstimator(BaseEstimator):
 
     @components_.setter
     def components_(self, values: Any) -> None:
-        self.rbm_.kernel.assign(np.transpose(values))
+        values, shape = np.asarray(values), self.components_.shape
+        if values.shape != shape:
+            raise ValueError(f"`components_` must have the shape {shape}. Received: shape {values.shape}")
+        self.rbm_.kernel.assign(values.T)
 
     @property
     def intercept_hidden_(self) -> np.ndarray:

@@ -55,6 +55,8 @@ class ImputingModel(LabelledModel):
         >>> rbm.impute([[1, np.nan], [np.nan, 0]]).numpy().tolist()
         [[1.0, 0.5], [0.5, 0.0]]
         """
+        if self.conditions:
+            self.machine()  # whose error says which RBM to take
         data, steps = self.checked_data(x, missing=True), tf.constant(check_integer("gibbs_steps", gibbs_steps))
         if labels is not None:
             self.require_classes(f"labels of type {type(labels).__name__}")

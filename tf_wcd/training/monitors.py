@@ -33,9 +33,14 @@ def monitor_doubts(model: Any, callbacks: Any) -> list[str]:
         return []
     model.warned_of_monitor = True
     names = ", ".join(sorted({f"{type(callback).__name__}(monitor={callback.monitor!r})" for callback in watching}))
+    if model.data_spec().unit.finite:
+        measure, name = "PseudoLikelihood", "pseudo_log_likelihood"
+    else:  # which have no pseudo-likelihood
+        measure, name = "AnnealedLikelihood", "log_likelihood"
     return [
         "The `loss` of a generative model is a difference of two free energies: it need not fall as the model gets "
-        "better, and stopping at its minimum stops at once. Put `tf_wcd.callbacks.PseudoLikelihood(x_valid)` before "
-        "the callback and give that `monitor='pseudo_log_likelihood', mode='max'` (`ExactKL` with 'kl' and mode='min' "
-        f"where the distribution is known, 'val_accuracy' of labels). Received: {names}"
+        "better, and stopping at its minimum stops at once. "
+        f"Put `tf_wcd.callbacks.{measure}(x_valid)` before the callback and give that `monitor={name!r}, mode='max'` "
+        "(`ExactKL` with 'kl' and mode='min' where the distribution is known, 'val_accuracy' of labels). "
+        f"Received: {names}"
     ]

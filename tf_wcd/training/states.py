@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_wcd import data_checks
 from tf_wcd.images import Shape, are_images, as_images, as_rows, width_of
-from tf_wcd.tables import array_of, is_table
+from tf_wcd.tables import array_of, is_table, table_of
 from tf_wcd.training.model import TrainingModel
 from tf_wcd.units import Unit
 
@@ -86,9 +86,14 @@ class StatesModel(TrainingModel):
             dtype: type of the result; that of the parameters if not given.
             **options: ``strict`` and ``missing`` of `tf_wcd.data_checks.check_visible`.
         """
-        width = self.known_data_width
+        width, table = self.known_data_width, table_of(x, what)
+        if self.classes and width and as_rows(table.values, self.visible_shape).shape[1:] == (width,):
+            raise ValueError(
+                f"`{what}` must have {width + self.classes} columns, one for each visible unit, with {self.classes} "
+                f"for the label: see `with_labels`. Received: shape {table.values.shape}"
+            )
         x = data_checks.check_visible(
-            x,
+            table,
             self.visible_unit,
             None if width is None else width + self.classes,
             what,
