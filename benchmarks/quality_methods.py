@@ -55,7 +55,7 @@ class Ours:
     def __init__(
         self, phase: str, x: np.ndarray, seed: int, hidden: str = "bernoulli", chains: int = BATCH, gibbs_steps: int = 1
     ) -> None:
-        options: dict[str, Any] = {"observers": 0} if phase == "jpcd" else {}
+        options: dict[str, Any] = {"observers": 0, "minimum_ess": 0.5} if phase == "jpcd" else {}
         self.rbm = tf_wcd.RBMLayer(
             HIDDEN,
             hidden_type=hidden,
