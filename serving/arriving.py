@@ -35,7 +35,8 @@ class ArrivingMemory:
         resident: Callable[[], int | None] = resident_bytes,
     ) -> None:
         self._silent, self._counted, self._allowed, self._resident = silent, counted, allowed, resident
-        self._before: collections.deque[int] = collections.deque(maxlen=LOOKS)  # the last ones before any was slow
+        # Memory, and what was counted of it: at the last looks before any was slow.
+        self._before: collections.deque[tuple[int, int]] = collections.deque(maxlen=LOOKS)
         self._ended = False
 
     def look(self) -> None:
@@ -43,13 +44,19 @@ class ArrivingMemory:
         memory = self._resident()
         if memory is None:
             return
-        memory -= self._counted()
+        counted = self._counted()
         if not any(calls.slow(SLOW_SECONDS) for calls in self._silent):
             if self._ended:
                 give_back_free_memory()
-            self._before.append(memory)
+            self._before.append((memory, counted))
             self._ended = False
-        elif self._before and memory - self._before[0] > self._allowed:
+        elif self._before and self._growth(memory, counted) > self._allowed:
             for calls in self._silent:
                 calls.cancel_slow(SLOW_SECONDS)
             self._ended = True
+
+    def _growth(self, memory: int, counted: int) -> int:
+        """Bytes of memory that are new, and that nobody else has counted since."""
+        memory_before, counted_before = self._before[0]
+        # Some count before they take memory, or never take all of it: what is not counted any more gives none back.
+        return memory - memory_before - max(0, counted - counted_before)

@@ -28,14 +28,19 @@ def unpacked(content: bytes, count: Callable[[int], None]) -> bytes:
     """
     if not content.startswith((GZIP, ZLIB)):
         return content
-    unpacker, pieces, rest = zlib.decompressobj(EITHER), list[bytes](), content
+    unpacker, pieces, view, at = zlib.decompressobj(EITHER), list[bytes](), memoryview(content), 0
     try:
         while not unpacker.eof:
-            pieces.append(unpacker.decompress(rest, PIECE))
-            count(len(pieces[-1]))
-            rest = unpacker.unconsumed_tail
-            if not pieces[-1] and not unpacker.eof:
+            # What the unpacker has not read it copies: it is given little at a time.
+            given: bytes | memoryview = unpacker.unconsumed_tail
+            if not given:
+                given = view[at : at + PIECE]
+                at += len(given)
+            piece = unpacker.decompress(given, PIECE)
+            if not piece and not given and not unpacker.eof:
                 return content  # it is cut short: whoever parses it says so
+            count(len(piece))
+            pieces.append(piece)
     except zlib.error:
         return content
     return b"".join(pieces)

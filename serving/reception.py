@@ -10,6 +10,7 @@ that waits for a message is not one of those that work, and both kinds of waitin
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -40,6 +41,8 @@ RESERVED = {
     "/tensorflow.serving.ModelService/GetModelStatus",
     "/tensorflow.serving.PredictionService/GetModelMetadata",
 }
+
+log = logging.getLogger("serving")
 
 
 class Desk:
@@ -132,10 +135,13 @@ class Reception(grpc.ServerInterceptor):
 
     def _watch(self) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
-            for desk in (self.computing, self.reserved):
-                desk.silent.cancel_late()
-                desk.unread.cancel_late()
-            self._arriving.look()
+            try:
+                for desk in (self.computing, self.reserved):
+                    desk.silent.cancel_late()
+                    desk.unread.cancel_late()
+                self._arriving.look()
+            except Exception:
+                log.exception("Looking after those who wait failed")
 
     def _refuse(self, messages: Iterator[bytes], call: grpc.ServicerContext) -> Any:
         refusal = self.computing.refusal()
@@ -187,6 +193,8 @@ class Reception(grpc.ServerInterceptor):
                     if desk is self.computing:
                         reservation.add(size)
                     desk.unread.add(call, READING_SECONDS + size / READING_RATE)
+                    if not call.is_active():
+                        desk.unread.remove(call)  # it may have ended before, and nobody else removes it
                     return response
             except ServingError as error:
                 call.abort(error.code, error.message)

@@ -125,6 +125,9 @@ class Call:
             self.callbacks.append(callback)
         return not self.ended
 
+    def is_active(self):
+        return not self.ended
+
     def abort(self, code, message):
         self.code = code
         raise RuntimeError(message)
@@ -153,9 +156,11 @@ def test_answers_count_until_clients_have_read_them(method, weight):
         assert run(request.SerializeToString(), call) == answer
         assert sizes.pop() == size
         assert budget.held == (0 if ended else size + answer.ByteSize())
+        assert len(reception.computing.unread) == (0 if ended else 1)
         for callback in call.callbacks:
             callback()
         assert budget.held == 0
+        assert len(reception.computing.unread) == 0
     for content, code in ((b"", "INTERNAL"), (b"\xff", "INTERNAL"), (b"\n" * 1001, "RESOURCE_EXHAUSTED")):
         call = Call()
         with pytest.raises(RuntimeError):

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import predict_pb2
 
+from serving.admission import ByteBudget
 from serving.arriving import LOOKS, SLOW_SECONDS, ArrivingMemory
 from serving.errors import exhausted
 from serving.packed_messages import PIECE, unpacked
-from serving.reception import LOOK_SECONDS, MOST_BYTES
+from serving.reception import LOOK_SECONDS, MOST_BYTES, Reception
 from serving.waiting_calls import WaitingCalls
 from tests.serving.conftest import N_V, running
 from tests.serving.test_attacks import attacked
@@ -49,6 +50,30 @@ def test_what_unfolds_is_counted_before_it_is_there():
     with pytest.raises(Exception, match="enough"):
         unpacked(gzip.compress(bytes(2**28)), count)
     assert counted <= 2**20 + PIECE
+
+
+def test_a_packed_message_is_read_once(monkeypatch):
+    """What zlib has not read yet it copies: given the whole rest each time, 64 MB took 15 seconds."""
+    given, make = [], zlib.decompressobj
+
+    class Recorded:
+        def __init__(self, *args):
+            self._unpacker = make(*args)
+
+        def decompress(self, content, *args):
+            given.append(len(content))
+            return self._unpacker.decompress(content, *args)
+
+        def __getattr__(self, name):
+            return getattr(self._unpacker, name)
+
+    content = np.random.default_rng(0).bytes(50 * PIECE)
+    monkeypatch.setattr("zlib.decompressobj", Recorded)
+    for level in (0, 1):
+        packed = zlib.compress(content, level)
+        given.clear()
+        assert unpacked(packed, lambda size: None) == content
+        assert sum(given) < 3 * len(packed)
 
 
 def test_clients_may_pack(base):
@@ -119,6 +144,42 @@ def test_slow_messages_end_where_memory_grows(monkeypatch):
     arriving.look()
     assert len(trimmed) == 1
     ArrivingMemory([silent], lambda: 0, 100, lambda: None).look()  # where the system does not say
+
+
+def test_slow_messages_go_on_where_others_are_answered(monkeypatch):
+    """What was counted, and is not any more, is not memory that has grown."""
+    now, memory, counted = 100.0, 500, 400
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    silent, slow = WaitingCalls(10), Call()
+    arriving = ArrivingMemory([silent], lambda: counted, 100, lambda: memory)
+    for _ in range(LOOKS):
+        arriving.look()
+    silent.add(slow, 1000)
+    now += SLOW_SECONDS
+    for count in (0, 400, 0):
+        counted = count
+        arriving.look()
+        assert not slow.cancelled
+    memory += 101
+    arriving.look()
+    assert slow.cancelled == 1
+
+
+def test_the_watch_goes_on_after_an_error(monkeypatch):
+    looks, watched = threading.Semaphore(0), Reception(ByteBudget(1000), threads=1)
+
+    def look():
+        looks.release()
+        raise MemoryError
+
+    monkeypatch.setattr("serving.reception.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(watched._arriving, "look", look)
+    watched.start()
+    try:
+        for _ in range(3):
+            assert looks.acquire(timeout=20)
+    finally:
+        watched.stop()
 
 
 def test_looks_are_as_many_as_they_should_be():
