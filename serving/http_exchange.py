@@ -88,7 +88,7 @@ class Exchange(httputil.HTTPMessageDelegate):
         self._http, self._connections, self._stream, self._connection = http, connections, stream, connection
         self._pieces: list[bytes] = []
         self.size = 0
-        self._refused = False
+        self._refused = self._closed = False
         self._shared: dict[str, str] = {}  # headers for pages of other sites, if they may ask
         self._peer = getattr(connection.context, "remote_ip", "-")
         self._cancellation = Cancellation()
@@ -104,6 +104,8 @@ class Exchange(httputil.HTTPMessageDelegate):
         lengths = headers.get_list("Content-Length")
         limits = self._http.limits
         reason = refusal(headers.get("Host"), headers.get("Origin"), limits.hosts, limits.own_hosts)
+        if reason is None:
+            self._shared = shared_with(headers.get("Host"), headers.get("Origin"))
         if len(headers.get_list("Host")) > 1:
             self.refuse(400, "A request has one Host")
         elif reason is not None:
@@ -117,11 +119,11 @@ class Exchange(httputil.HTTPMessageDelegate):
             self.refuse(status, f"A request needs a Content-Length of at most {self._limit} bytes")
         elif headers.get("Content-Encoding", "identity").lower() != "identity":
             self.refuse(415, "A body is sent as it is, or with the Content-Encoding gzip")
-        else:
-            self._shared = shared_with(headers.get("Host"), headers.get("Origin"))
         return None
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        if self._closed:
+            return asyncio.sleep(0)  # its time is over, while what was packed still unfolds
         if self._refused:
             if self._packed:
                 raise httputil.HTTPInputError("refused")  # what little is sent may unpack to anything
@@ -149,6 +151,7 @@ class Exchange(httputil.HTTPMessageDelegate):
         self._task = asyncio.ensure_future(self._respond())
 
     def on_connection_close(self) -> None:
+        self._closed = True
         self._http.arriving.pop(self, None)
         self._cancellation.cancel()
         self._forget()
@@ -163,6 +166,7 @@ class Exchange(httputil.HTTPMessageDelegate):
         content = b"".join(error_answer(status, message).pieces)
         self._log(status, len(content))
         headers = _headers("application/json", len(content), close=True)
+        headers.update(self._shared)
         with contextlib.suppress(iostream.StreamClosedError):
             future = self._connection.write_headers(_status_line(status), headers, content)
             future.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 STEP = 2**16  # bytes that are read without letting another thread run
-BLOCK = 1024  # elements of an array that are kept as Python's objects
+BLOCK, ARRAY = 1024, 128  # elements that are kept as Python's objects; bytes of an array beside its own elements
 DEPTH = 64
 KEPT = 100_000  # members and elements of lists at the same time: far larger in memory than as text
 LONGEST_STRING = 2**20  # bytes
@@ -72,7 +72,7 @@ class Column:
             if value.size:
                 self._is(value.dtype == bool)
             self._pending.append(value)
-            self._bytes += value.nbytes
+            self._bytes += ARRAY + value.nbytes
         elif isinstance(value, bool | int | float):
             self._is(isinstance(value, bool))
             self._pending.append(value)

@@ -15,6 +15,7 @@ from serving.errors import ServingError, invalid
 from serving.json_reader import Column, ParseError, Reader, Unusable
 from serving.tensors import MAX_TENSOR_BYTES, to_array, to_proto
 
+MOST_NAMES = 1000  # of inputs in a row: each has a column, which keeps up to 64 KB as Python's objects
 PIECE = 2**12  # numbers that are written in one step, in which no other thread runs
 
 
@@ -36,6 +37,8 @@ class Rows:
     def _take(self, row: Any) -> None:
         if self.number == 0:
             self.first = row
+            if isinstance(row, dict) and len(row) > MOST_NAMES:
+                raise invalid(f"A row may have at most {MOST_NAMES} inputs. Received: {len(row)}")
             self.columns = {name: Column() for name in row}
         if not isinstance(row, dict) or row.keys() != self.columns.keys():
             self.odd = self.odd or (self.number, row)

@@ -55,7 +55,7 @@ def shared_with(host: str | None, origin: str | None) -> dict[str, str]:
     return {
         "Access-Control-Allow-Origin": origin,
         "Access-Control-Allow-Methods": "GET, HEAD, POST",
-        "Access-Control-Allow-Headers": "Content-Type",
+        "Access-Control-Allow-Headers": "Content-Type, Content-Encoding",
         "Vary": "Origin",
     }
 

@@ -155,12 +155,16 @@ def test_pages_of_other_sites_may_read_what_they_may_ask():
             got, _, headers = ask(server.port, method, path, body, {"Host": "localhost:8501", "Origin": site})
             assert (got, headers.get("Access-Control-Allow-Origin"), headers.get("Vary")) == (status, site, "Origin")
             assert "POST" in headers["Access-Control-Allow-Methods"]
-            assert headers["Access-Control-Allow-Headers"] == "Content-Type"
+            assert headers["Access-Control-Allow-Headers"] == "Content-Type, Content-Encoding"
             for origin, refused in ((ours, 400), ("http://evil.example", 403)):
                 got, _, headers = ask(server.port, method, path, body, {"Host": "localhost:8501", "Origin": origin})
                 assert not [name for name in headers if name.startswith("Access-Control")]
                 assert got == (404 if origin == ours and method != "OPTIONS" else refused)
         assert ask(server.port, "OPTIONS", "/v1/models/x")[0] == 400
+        # Also why a body was refused before all of it was there.
+        asked = {"Host": "localhost:8501", "Origin": site, "Content-Length": "40000000"}
+        got, _, headers = ask(server.port, "POST", "/v1/models/x:predict", b"", asked)
+        assert (got, headers.get("Access-Control-Allow-Origin")) == (413, site)
 
 
 def test_half_sent_bodies_are_bounded():
@@ -230,6 +234,30 @@ def test_packed_bodies_let_others_have_their_turn():
         assert len(set(turns)) > 10  # of sixteen
 
 
+def test_a_packed_body_that_unfolds_too_late_holds_nothing(monkeypatch):
+    """Its time ends while it unfolds: what comes out after that is not kept, and does not count for ever."""
+    go, sleep = threading.Event(), asyncio.sleep
+
+    async def slowly(seconds):
+        while not go.is_set():
+            await sleep(0.002)
+        await sleep(seconds)
+
+    def reading():
+        return [task for task in asyncio.all_tasks(server._http._loop) if "_read_fixed_body" in repr(task.get_coro())]
+
+    monkeypatch.setattr("serving.http_exchange.asyncio.sleep", slowly)
+    with rest(timeout=0.3) as server:
+        body = gzip.compress(b" " * (2**20 - 1))
+        head = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+        assert say(server.port, POST + head + body) == b""
+        assert len(reading()) == 1
+        go.set()
+        eventually(lambda: not reading())
+        assert server._http.bytes == 0
+        assert ask(server.port, "POST", "/v1/models/x:predict", BODY)[0] == 404
+
+
 def test_large_json_holds_nobody_up(library, tmp_path):
     """Bodies of 32 MB from two clients: gRPC answers meanwhile, and the memory is bounded."""
     put(library[0], tmp_path / "rbm", 1)
@@ -238,7 +266,7 @@ def test_large_json_holds_nobody_up(library, tmp_path):
         "--enable_model_warmup=false",
     ) as process:  # fmt: skip
         connection = process.wait_until_serving()
-        assert "Web page: http://127.0.0.1:" in process.log
+        eventually(lambda: "Web page: http://127.0.0.1:" in process.log)
         assert ask(connection.rest_port, "POST", "/v1/models/rbm:predict", b"0" * 2**26)[0] == 413
         connection.predict("sample", seed=np.arange(3))
         before = process.memory_megabytes()
