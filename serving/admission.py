@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from serving.cancellation import Cancellation
 from serving.errors import deadline_exceeded, exhausted
 
+LONGEST = 1e9  # seconds: Python cannot wait for all numbers of them
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -34,10 +36,15 @@ class Limits:
     default_deadline_seconds: float = 600.0
     max_deadline_seconds: float = 600.0
 
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            if not value > 0:
+                raise ValueError(f"{name} must be above 0. Received: {value}")
+
     def deadline(self, asked: float | None) -> float:
         """The deadline of a request, by `time.monotonic`, from the one that it asks for."""
         now = time.monotonic()
-        latest = now + self.max_deadline_seconds
+        latest = now + min(self.max_deadline_seconds, LONGEST)
         return min(latest, now + self.default_deadline_seconds if asked is None else asked)
 
 
@@ -212,14 +219,24 @@ class Admission:
                 return
             ticket = _Ticket()
             self._queue.append(ticket)
-        with cancellation.calling(ticket.woken.set):
-            ticket.woken.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        with self._lock:
+        try:
+            with cancellation.calling(ticket.woken.set):
+                ticket.woken.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
             if ticket.called:
                 return
-            self._queue.remove(ticket)
-        cancellation.check()
-        raise deadline_exceeded()
+            cancellation.check()
+            raise deadline_exceeded()
+        except BaseException:
+            self._give_up(ticket)
+            raise
+
+    def _give_up(self, ticket: _Ticket) -> None:
+        """Takes a request out of the queue; if its turn has come meanwhile, the next one has it."""
+        with self._lock:
+            if not ticket.called:
+                self._queue.remove(ticket)
+                return
+        self._leave()
 
     def _leave(self) -> None:
         """Gives the turn to the one that has waited longest."""

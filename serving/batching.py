@@ -19,7 +19,7 @@ import numpy as np
 
 from serving.batching_parameters import BatchingParameters
 from serving.cancellation import Cancellation, cancelled
-from serving.errors import ServingError, deadline_exceeded, invalid
+from serving.errors import ServingError, deadline_exceeded, invalid, no_memory
 from serving.servable import Servable
 
 PASSING_THREADS = 2
@@ -65,6 +65,8 @@ class Task:
     def take_error(self) -> tuple[grpc.StatusCode, str]:
         """Code and text of the error. The task drops the error and its inputs, which take memory."""
         error, self.error, self.feeds = self.error, None, {}
+        if isinstance(error, MemoryError):
+            error = no_memory()
         if isinstance(error, ServingError):
             return error.code, error.message
         return grpc.StatusCode.INTERNAL, repr(error)
@@ -121,6 +123,8 @@ class Batcher:
         steps: int | None = None,
     ) -> list[np.ndarray]:
         """As `Servable.run`, but in one batch with other requests whose number of steps is similar."""
+        if not feeds:
+            raise invalid("Batching session Run() must have at least one input tensor.")
         shapes = [array.shape for array in feeds.values()]
         if any(not shape for shape in shapes):
             raise invalid("Batching session Run() input tensors must have at least one dimension.")

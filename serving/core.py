@@ -20,7 +20,7 @@ from tensorflow_serving.apis import (
 from serving.admission import Admission, ByteBudget, Limits, WorkBudget
 from serving.batching import Batcher
 from serving.cancellation import Cancellation
-from serving.errors import ServingError, deadline_exceeded, exhausted, invalid
+from serving.errors import ServingError, deadline_exceeded, invalid, no_memory
 from serving.inference import DEFAULT_SIGNATURE, METHODS, Inference, model_spec
 from serving.inputs import read_inputs
 from serving.manager import ModelManager
@@ -122,7 +122,7 @@ class ServerCore:
             with self._admission.slot(deadline, cancellation):
                 return servable.run(feeds(), fetches, deadline, cancellation, steps)
         except MemoryError:
-            raise exhausted("The server has not enough memory for this request") from None
+            raise no_memory() from None
         finally:
             with self._lock:
                 self._wanted.discard(cancellation)

@@ -56,3 +56,7 @@ def deadline_exceeded() -> ServingError:
 
 def exhausted(message: str) -> ServingError:
     return ServingError(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+
+
+def no_memory() -> ServingError:
+    return exhausted("The server has not enough memory for this request")

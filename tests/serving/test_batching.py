@@ -304,10 +304,26 @@ def test_what_cannot_be_batched():
         ({"x": np.array(1.0)}, "at least one dimension"),
         ({"x": np.zeros(1), "y": np.zeros(2)}, "equal 0th-dimension"),
         ({"x": np.zeros(3)}, "larger than maximum input batch size 2"),
+        ({}, "at least one input tensor"),
     ):
         with pytest.raises(ServingError, match=text):
             batcher.run(model, feeds, ["a"], None)
     batcher.stop()
+
+
+def test_without_memory_for_a_batch_its_requests_are_refused():
+    """As without batching: they may try again."""
+
+    def full(*args):
+        raise MemoryError
+
+    model, results = Echo(), []
+    model.run = full
+    batcher = Batcher(BatchingParameters(num_batch_threads=1))
+    ask(batcher, model, [1.0], results).join()
+    assert results[0][1].code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    batcher.stop()
+    assert model.users == 0
 
 
 def test_stop_finishes_what_is_waiting():

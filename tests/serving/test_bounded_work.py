@@ -1,5 +1,6 @@
 """Work that nobody wants any more ends: after a client has left, at deadlines, and at the end of the server."""
 
+import dataclasses
 import signal
 import threading
 import time
@@ -153,6 +154,41 @@ def test_turns_go_round_first_come_first_served_whoever_leaves():
     assert most == [2]
     with admission.slot(time.monotonic() + 1), admission.slot(time.monotonic() + 1):
         pass  # both turns are free again
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e12])
+def test_deadlines_that_never_come(seconds):
+    """Python cannot wait for so long: it raised an error, and a turn was given to whoever had left."""
+    limits, admission = Limits(max_deadline_seconds=seconds, default_deadline_seconds=seconds), Admission(1, 10)
+    done: list = []
+
+    def ask():
+        with admission.slot(limits.deadline(None)):
+            done.append(1)
+
+    with admission.slot(limits.deadline(None)):
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(admission._queue) == 3)
+    for thread in threads:
+        thread.join(10)
+    assert len(done) == 3
+
+
+def test_an_error_while_waiting_leaves_no_ticket():
+    admission = Admission(1, 10)
+    with admission.slot(None), pytest.raises(OverflowError), admission.slot(float("inf")):
+        pass
+    with admission.slot(time.monotonic() + 1):
+        pass  # the turn is free again
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Limits)])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_limits_are_positive(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be above 0. Received: {value}"):
+        Limits(**{name: value})
 
 
 def test_whoever_came_first_is_served_first():
