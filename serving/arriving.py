@@ -8,12 +8,14 @@ are on their way for long, those end.
 from __future__ import annotations
 
 import collections
+import math
+import time
 from collections.abc import Callable, Sequence
 
 from serving.memory import give_back_free_memory, resident_bytes
 from serving.waiting_calls import WaitingCalls
 
-SLOW_SECONDS = 0.25  # after which a message counts as one that is on its way for long
+SLOW_SECONDS = 0.25  # and some looks: after them a message counts as one that is on its way for long
 LOOKS = 4  # in that time and a little more
 
 
@@ -37,6 +39,7 @@ class ArrivingMemory:
         self._silent, self._counted, self._allowed, self._resident = silent, counted, allowed, resident
         # Memory, and what was counted of it: at the last looks before any was slow.
         self._before: collections.deque[tuple[int, int]] = collections.deque(maxlen=LOOKS)
+        self._looked: collections.deque[float] = collections.deque(maxlen=LOOKS - 1)  # when
         self._ended = False
 
     def look(self) -> None:
@@ -45,14 +48,18 @@ class ArrivingMemory:
         if memory is None:
             return
         counted = self._counted()
-        if not any(calls.slow(SLOW_SECONDS) for calls in self._silent):
+        # Where the process itself has no time to look, those who send are not slow.
+        now = time.monotonic()
+        slow = max(SLOW_SECONDS, now - self._looked[0]) if len(self._looked) == LOOKS - 1 else math.inf
+        self._looked.append(now)
+        if not any(calls.slow(slow) for calls in self._silent):
             if self._ended:
                 give_back_free_memory()
             self._before.append((memory, counted))
             self._ended = False
         elif self._before and self._growth(memory, counted) > self._allowed:
             for calls in self._silent:
-                calls.cancel_slow(SLOW_SECONDS)
+                calls.cancel_slow(slow)
             self._ended = True
 
     def _growth(self, memory: int, counted: int) -> int:

@@ -123,11 +123,14 @@ def test_slow_messages_end_where_memory_grows(monkeypatch):
     for _ in range(6):
         memory += 1
         arriving.look()
-        now += 1
-    before = memory - LOOKS + 1  # of those looks that were before the first slow one
+        now += LOOK_SECONDS
+    before = memory  # at the last look before the first slow one
     for call in slow:
         silent.add(call, 1000)
-    now += SLOW_SECONDS
+    for _ in range(LOOKS - 1):
+        memory += 1
+        arriving.look()
+        now += LOOK_SECONDS
     silent.add(quick, 1000)
     memory = before + 100
     arriving.look()
@@ -156,6 +159,8 @@ def test_slow_messages_go_on_where_others_are_answered(monkeypatch):
         arriving.look()
     silent.add(slow, 1000)
     now += SLOW_SECONDS
+    for _ in range(LOOKS - 1):
+        arriving.look()
     for count in (0, 400, 0):
         counted = count
         arriving.look()
@@ -163,6 +168,26 @@ def test_slow_messages_go_on_where_others_are_answered(monkeypatch):
     memory += 101
     arriving.look()
     assert slow.cancelled == 1
+
+
+def test_a_process_without_time_takes_no_message_for_slow(monkeypatch):
+    """A second from one look to the next: other threads had no more of it than the one that looks."""
+    now, memory = 100.0, 50
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    silent, health = WaitingCalls(10), Call()
+    arriving = ArrivingMemory([silent], lambda: 0, 100, lambda: memory)
+    for _ in range(LOOKS):
+        arriving.look()
+        now += 1
+    silent.add(health, 1000)
+    for _ in range(LOOKS - 1):
+        now += 1
+        memory += 101
+        arriving.look()
+        assert not health.cancelled
+    now += 1
+    arriving.look()
+    assert health.cancelled == 1
 
 
 def test_the_watch_goes_on_after_an_error(monkeypatch):
