@@ -14,6 +14,8 @@ from serving.errors import invalid
 from serving.publish import versions_in
 from serving.servable import Servable
 
+MOST_FALLBACKS = 20  # a folder such as /proc has hundreds of subfolders with numbers, and other models wait meanwhile
+
 
 @dataclasses.dataclass
 class VersionStatus:
@@ -51,7 +53,8 @@ class Model:
         """Versions to try if none of the aspired ones can be loaded, the newest first."""
         if self.config.model_version_policy.WhichOneof("policy_choice") in ("all", "specific"):
             return []
-        return sorted(set(versions_in(self.config.base_path)) - set(self.aspired()), reverse=True)
+        older = sorted(set(versions_in(self.config.base_path)) - set(self.aspired()), reverse=True)
+        return older[:MOST_FALLBACKS]
 
 
 def asked_version(spec: model_pb2.ModelSpec, model: Model | None) -> int | None:

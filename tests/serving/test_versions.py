@@ -8,9 +8,11 @@ import grpc
 import numpy as np
 import pytest
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_management_pb2, model_pb2
+from tensorflow_serving.config import model_server_config_pb2
 
 from serving import config_files, manager, publish
 from serving.publish import versions_in
+from serving.served_models import Model
 from tests.serving.conftest import N_H, N_V, eventually, put, running
 from tests.support.served import small_rbm
 
@@ -269,3 +271,12 @@ def test_policies_labels_and_a_new_list_of_models(library, tmp_path):
         (tmp_path / "c" / "1").mkdir(parents=True)
         assert reload(connection, f"model_config_list {{ {model('a', latest)} {model('c')} }}").error_code != 0
         assert version_used(connection, name="a") == 3
+
+
+def test_fallbacks_are_few(tmp_path):
+    """A client may name /proc, whose hundreds of folders with numbers took a minute to look through."""
+    for version in range(1, 101):
+        (tmp_path / str(version)).mkdir()
+    model = Model(model_server_config_pb2.ModelConfig(base_path=str(tmp_path)))
+    assert model.aspired() == [100]
+    assert model.fallbacks() == list(range(99, 79, -1))
