@@ -21,7 +21,7 @@ from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_p
 
 from serving import config_files
 from serving import options as flags
-from serving.admission import Admission, Limits
+from serving.admission import LONGEST, Admission, Limits
 from serving.batching import Batcher
 from serving.batching_parameters import BatchingParameters
 from serving.config_poller import ConfigPoller
@@ -82,13 +82,13 @@ class Server:
         self._metrics_path = (
             config_files.read_monitoring(options.monitoring_config_file) if options.monitoring_config_file else None
         )
+        limits = Limits(**{name: getattr(options, name) for name in Limits.__dataclass_fields__})
         admission = Admission(options.max_running, options.max_waiting)
         self._batcher = None
         if options.enable_batching:
             # Its threads run from now on: everything that may fail comes before.
             file = options.batching_parameters_file
             self._batcher = Batcher(config_files.read_batching(file) if file else BatchingParameters())
-        limits = Limits(**{name: getattr(options, name) for name in Limits.__dataclass_fields__})
         self.core = ServerCore(
             self.manager, admission, self._batcher, limits, options.enable_signature_method_name_check
         )
@@ -215,7 +215,7 @@ class Server:
 
         What is not finished when the time of grace is over is stopped.
         """
-        grace = self.options.shutdown_grace_seconds
+        grace = min(self.options.shutdown_grace_seconds, LONGEST)
         end = time.monotonic() + grace
         if self._health is not None:
             self._health.stop()
@@ -278,7 +278,8 @@ def _serve(server: Server, stop: threading.Event) -> int:
     stop.wait()
     if not problems:
         log.info("Shutting down")
-    last = _exit_after(server.options.shutdown_grace_seconds + 2 * STOPPING_SECONDS, code=1 if problems else 0)
+    grace = min(server.options.shutdown_grace_seconds, LONGEST)
+    last = _exit_after(grace + 2 * STOPPING_SECONDS, code=1 if problems else 0)
     server.interrupt()
     starter.join()
     server.stop()

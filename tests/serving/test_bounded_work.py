@@ -12,7 +12,9 @@ import pytest
 from serving.admission import Admission, Limits
 from serving.cancellation import Cancellation
 from serving.errors import ServingError
+from serving.options import Options
 from serving.servable import Servable
+from serving.server import Server
 from tests.serving.conftest import N_V, Connection, eventually, put, running
 from tests.support.processes import serving_process
 from tf_wcd.export import manifest, warmup
@@ -189,6 +191,20 @@ def test_an_error_while_waiting_leaves_no_ticket():
 def test_limits_are_positive(name, value):
     with pytest.raises(ValueError, match=f"{name} must be above 0. Received: {value}"):
         Limits(**{name: value})
+
+
+def test_a_server_that_may_take_for_ever_still_stops(base):
+    """As long as Python can wait, that is."""
+    seconds = {name: float("inf") for name in ("shutdown_grace_seconds", "max_deadline_seconds")}
+    with running(base, rest_api_port=0, default_deadline_seconds=float("inf"), **seconds) as connection:
+        connection.prediction.Predict(connection.request("gibbs", **SHORT))
+
+
+def test_a_limit_that_is_none_starts_no_threads(base):
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="max_deadline_seconds must be above 0"):
+        Server(Options(model_base_path=str(base), enable_batching=True, max_deadline_seconds=-1))
+    assert threading.active_count() == before
 
 
 def test_whoever_came_first_is_served_first():
