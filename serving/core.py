@@ -25,7 +25,7 @@ from serving.inference import DEFAULT_SIGNATURE, METHODS, Inference, model_spec
 from serving.inputs import read_inputs
 from serving.manager import ModelManager
 from serving.servable import Servable
-from serving.tensors import to_proto
+from serving.tensors import check_type, fill
 
 
 class ServerCore:
@@ -70,11 +70,26 @@ class ServerCore:
         deadline: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> predict_pb2.PredictResponse:
+        """Runs a signature, and answers with a message; see `outputs`."""
+        response = predict_pb2.PredictResponse()
+        arrays = self.outputs(request, deadline, cancellation, response.model_spec)
+        for name in list(arrays):
+            fill(response.outputs[name], arrays.pop(name))
+        return response
+
+    def outputs(
+        self,
+        request: predict_pb2.PredictRequest,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
+        answered_by: model_pb2.ModelSpec | None = None,
+    ) -> dict[str, np.ndarray]:
         """Runs a signature.
 
         Args:
             deadline: time by `time.monotonic` at which the answer is due.
             cancellation: is cancelled when nobody wants the answer any more; the computation stops then.
+            answered_by: is made to say which version and signature answered, if given.
         """
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
@@ -94,10 +109,11 @@ class ServerCore:
             fetches = [signature.outputs[alias].name for alias in aliases]
             with self.bytes_in_flight.hold(inputs.size), self.work_in_flight.hold(inputs.work):
                 arrays = self._run(servable, inputs.arrays, fetches, deadline, cancellation, inputs.steps)
-                response = predict_pb2.PredictResponse(model_spec=model_spec(servable, name))
-                for alias, array in zip(aliases, arrays, strict=True):
-                    response.outputs[alias].CopyFrom(to_proto(array))
-        return response
+            for alias, array in zip(aliases, arrays, strict=True):
+                check_type(array, alias)
+            if answered_by is not None:
+                answered_by.CopyFrom(model_spec(servable, name))
+        return dict(zip(aliases, arrays, strict=True))
 
     def _run(
         self,

@@ -13,7 +13,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from serving.errors import ServingError, invalid
 from serving.json_reader import Column, ParseError, Reader, Unusable
-from serving.tensors import MAX_TENSOR_BYTES, to_array, to_proto
+from serving.tensors import MAX_TENSOR_BYTES, to_proto
 
 MOST_NAMES = 1000  # of inputs in a row: each has a column, which keeps up to 64 KB as Python's objects
 PIECE = 2**12  # numbers that are written in one step, in which no other thread runs
@@ -183,13 +183,13 @@ def to_request(spec: Any, inputs: Mapping[str, np.ndarray]) -> predict_pb2.Predi
     return request
 
 
-def from_response(response: predict_pb2.PredictResponse, by_rows: bool) -> Iterator[bytes]:
+def from_arrays(outputs: Mapping[str, np.ndarray], by_rows: bool) -> Iterator[bytes]:
     """The body of the answer, in the form that the request had, piece by piece.
 
     Raises:
         ServingError: before the first piece, if the answer has no such form.
     """
-    arrays = {name: to_array(proto, name) for name, proto in sorted(response.outputs.items())}
+    arrays = dict(sorted(outputs.items()))
     if not by_rows:
         return _columns(arrays)
     lengths = {array.shape[0] if array.ndim else None for array in arrays.values()}

@@ -128,8 +128,9 @@ class RestServer:
             if method != "predict":
                 return [self._inferred(spec, method, request, deadline, held)]
             inputs, by_rows = self._parsed(spec, request, deadline)
-            response = self.core.predict(inputs, deadline, request.cancellation)
-            pieces = self._held(response.ByteSize(), json_tensors.from_response(response, by_rows))
+            outputs = self.core.outputs(inputs, deadline, request.cancellation)
+            size = sum(array.nbytes for array in outputs.values())
+            pieces = self._held(size, json_tensors.from_arrays(outputs, by_rows))
             next(pieces)
         return pieces
 

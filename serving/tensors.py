@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import grpc
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from serving.errors import invalid
+from serving.errors import ServingError, invalid
 from tf_wcd.export import wire_format
 
 # A few bytes can ask for an array of any size (one value, to be repeated): there must be a limit.
@@ -94,16 +95,30 @@ def to_array(proto: tensor_pb2.TensorProto, name: str) -> np.ndarray:
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
     """The message of an array, with its values in the typed field, as TF-Serving answers."""
-    number = tf.as_dtype(array.dtype).as_datatype_enum
-    proto = tensor_pb2.TensorProto(dtype=number)
+    proto = tensor_pb2.TensorProto()
+    fill(proto, array)
+    return proto
+
+
+def check_type(array: np.ndarray, name: str) -> None:
+    """Raises ServingError for an output whose type has no message here, texts say."""
+    if tf.as_dtype(array.dtype).as_datatype_enum not in _FIELDS:
+        text = (
+            f"The output {name} is of the type {tf.as_dtype(array.dtype).name}, which this server does not answer with"
+        )
+        raise ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
+
+
+def fill(proto: tensor_pb2.TensorProto, array: np.ndarray) -> None:
+    """Makes an empty message that of an array: large ones exist once more on the way, and no oftener."""
+    proto.dtype = tf.as_dtype(array.dtype).as_datatype_enum
     for size in array.shape:
         proto.tensor_shape.dim.add(size=size)
-    if number in _RAW and array.size:
-        content = np.ascontiguousarray(array).tobytes()
-        proto.MergeFromString(wire_format.field(_RAW[number], content))
+    if proto.dtype in _RAW and array.size:
+        content = np.ascontiguousarray(array).reshape(-1).data.cast("B")
+        proto.MergeFromString(wire_format.field(_RAW[proto.dtype], content))
     else:
-        getattr(proto, _FIELDS[number]).extend(array.ravel().tolist())
-    return proto
+        getattr(proto, _FIELDS[proto.dtype]).extend(array.ravel().tolist())
 
 
 def _type_name(number: int) -> str:

@@ -75,7 +75,7 @@ def test_100000_samples_of_a_well_trained_model(settings, steps, least_moved, mo
     assert kl < 0.05
     publish(rbm, tmp_path / "rbm", gibbs_steps=steps)
     publish(rbm, tmp_path / "means", gibbs_steps=steps, start=rbm.data_means)
-    count, rows = 100_000, 5000
+    count, rows = 100_000, 2000
     drawn = np.random.default_rng(2).choice(len(space), count, p=exact)
     with (
         running(tmp_path / "rbm") as connection,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def field(number: int, content: bytes) -> bytes:
+def field(number: int, content: bytes | memoryview) -> bytes:
     """A field of bytes, a string or a message.
 
     Example:
@@ -11,7 +11,7 @@ def field(number: int, content: bytes) -> bytes:
     >>> field(1, b"ab")
     b'\\n\\x02ab'
     """
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return b"".join((_varint(number << 3 | 2), _varint(len(content)), content))
 
 
 def _varint(number: int) -> bytes:
