@@ -14,6 +14,7 @@ TASK = features.Task(
     components=(3, 5),
     passes=(1, 2),
     initial_stddev=(0.1,),
+    centered=True,
     log_c=(0.0, 1.0),
 )
 
