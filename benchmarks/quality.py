@@ -66,7 +66,10 @@ def run(method: str, rate: float, power: int, passes: int, search: bool) -> dict
     for epoch in range(passes):
         images = binarize(grey, "stochastic", rng=np.random.default_rng([seed, epoch]))
         clock, processor = time.perf_counter(), time.process_time()
-        training.epoch(images, rate * (1 - epoch / passes) ** power)
+        try:
+            training.epoch(images, rate * (1 - epoch / passes) ** power)
+        except tf_wcd.DivergenceError:
+            return {"diverged": True}
         seconds += time.perf_counter() - clock
         cpu += time.process_time() - processor
     keras.utils.clear_session(free_memory=True)
@@ -85,7 +88,8 @@ def best_settings(work: RecordFile, name: str) -> tuple[float, int]:
     """
 
     def judged(rate: float, power: int) -> float:
-        return work.record(method=name, rate=rate, power=power, passes=SEARCH_PASSES, search=True)["lower"]
+        record = work.record(method=name, rate=rate, power=power, passes=SEARCH_PASSES, search=True)
+        return record.get("lower", -np.inf)
 
     def best_of(power: int) -> float:
         rates = sorted(METHODS[name].rates)

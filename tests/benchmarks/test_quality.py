@@ -36,6 +36,8 @@ def test_records_are_kept_and_read_again(tmp_path):
 
     def run(method, rate, power, passes, search):
         ran.append((rate, power))
+        if rate > 0.7:
+            return {"diverged": True}
         lower = -100 - 10 * abs(np.log10(rate / (0.5 if power == 1 else 0.06))) + power
         return {"estimate": lower + passes, "lower": lower, "upper": -80.0, "cpu_seconds": 10.0 * passes}
 
