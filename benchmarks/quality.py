@@ -3,8 +3,9 @@
 ``python -m benchmarks.quality`` does what is not done yet; it may be stopped and started again at any time.
 Every method has the same search, on validation images and with a seed that is not reported: six passes with each of
 three learning rates, and with further ones beyond an end of them as long as the best is there, then with two between
-the best and its neighbours; once with a rate that falls linearly to zero, and once with its third power. With what was
-best it is then trained for 2 to 24 passes with another seed, and judged on test images. Compiling counts.
+the best and its neighbours (the highest one before trainings diverge is not taken); once with a rate that falls
+linearly to zero, and once with its third power. With what was best it is then trained for 2 to 24 passes with another
+seed, and judged on test images. Compiling counts.
 
 Time is that of the processor, which work beside it hardly changes, and each method has one thread: two processes, with
 ``--methods`` of their own, may run side by side.
@@ -95,8 +96,13 @@ def best_settings(work: RecordFile, name: str) -> tuple[float, int]:
         rates = sorted(METHODS[name].rates)
         while (best := max(rates, key=lambda rate: judged(rate, power))) in (rates[0], rates[-1]):
             rates = sorted([*rates, round(best * 3 if best == rates[-1] else best / 3, 4)])
-        between = (float(f"{best * 3**power_of_3:.2g}") for power_of_3 in (-0.5, 0.5))
-        return max(best, *between, key=lambda rate: judged(rate, power))
+        rates += [float(f"{best * 3**power_of_3:.2g}") for power_of_3 in (-0.5, 0.5)]
+        return max(clear_of_divergence(sorted(rates), power), key=lambda rate: judged(rate, power))
+
+    def clear_of_divergence(rates: list[float], power: int) -> list[float]:
+        # With another seed a training may diverge at a rate below the one at which this one did.
+        above = [*rates[1:], rates[-1]]
+        return [rate for rate, next_one in zip(rates, above, strict=True) if judged(next_one, power) > -np.inf]
 
     return max(((best_of(power), power) for power in POWERS), key=lambda found: judged(*found))
 
