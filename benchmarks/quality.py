@@ -139,7 +139,7 @@ def plot(records: list[dict[str, Any]], path: Path) -> None:
             axes.plot([r["cpu_seconds"] for r in own], [r["estimate"] for r in own], "o-", label=name)
     for target in TARGETS:
         axes.axhline(target, color="0.85", zorder=0)
-    axes.set(xscale="log", xlabel="core-seconds of training", ylabel="test log-likelihood, nats", ylim=(-125, -85))
+    axes.set(xscale="log", xlabel="core-seconds of training", ylabel="test log-likelihood, nats", ylim=(-115, -85))
     ticks = (5, 10, 20, 50, 100, 200, 500)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.xaxis.set_minor_formatter("")
