@@ -107,9 +107,15 @@ def best_settings(work: RecordFile, name: str) -> tuple[float, int]:
     return max(((best_of(power), power) for power in POWERS), key=lambda found: judged(*found))
 
 
-def time_to(records: list[dict[str, Any]], target: float, clock: str = "cpu_seconds") -> float | None:
-    """The shortest time after which a training had reached the target."""
-    reached = [each[clock] for each in records if each["estimate"] >= target]
+def reported(records: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The records of a method that are no part of its search, by time; trainings that diverged have neither."""
+    own = [each for each in records if each["method"] == name and not each["search"] and not each.get("diverged")]
+    return sorted(own, key=lambda each: each["cpu_seconds"])
+
+
+def time_to(records: list[dict[str, Any]], target: float) -> float | None:
+    """The shortest time, in core-seconds, after which a training had reached the target."""
+    reached = [each["cpu_seconds"] for each in records if each["estimate"] >= target]
     return min(reached, default=None)
 
 
@@ -120,7 +126,7 @@ def table(records: list[dict[str, Any]]) -> str:
         "|---" * 6 + "|",
     ]
     for name in METHODS:
-        own = [each for each in records if each["method"] == name and not each["search"]]
+        own = reported(records, name)
         if own:
             times = [time_to(own, target) for target in TARGETS]
             cells = ["-" if each is None else f"{each:.0f} s" for each in times]
@@ -134,7 +140,7 @@ def plot(records: list[dict[str, Any]], path: Path) -> None:
     """Likelihood against time."""
     figure, (axes,) = plots.new_figure(7, 4.8)
     for name in METHODS:
-        own = sorted((r for r in records if r["method"] == name and not r["search"]), key=lambda r: r["cpu_seconds"])
+        own = reported(records, name)
         if own:
             axes.plot([r["cpu_seconds"] for r in own], [r["estimate"] for r in own], "o-", label=name)
     for target in TARGETS:

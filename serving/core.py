@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import grpc
 import numpy as np
@@ -25,7 +26,7 @@ from serving.inference import DEFAULT_SIGNATURE, METHODS, Inference, model_spec
 from serving.inputs import read_inputs
 from serving.manager import ModelManager
 from serving.servable import Servable
-from serving.tensors import check_type, fill
+from serving.tensors import check_types, fill
 
 
 class ServerCore:
@@ -70,11 +71,16 @@ class ServerCore:
         deadline: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> predict_pb2.PredictResponse:
-        """Runs a signature, and answers with a message; see `outputs`."""
-        response = predict_pb2.PredictResponse()
-        arrays = self.outputs(request, deadline, cancellation, response.model_spec)
-        for name in list(arrays):
-            fill(response.outputs[name], arrays.pop(name))
+        """Runs a signature, and answers with a message.
+
+        Args:
+            deadline: time by `time.monotonic` at which the answer is due.
+            cancellation: is cancelled when nobody wants the answer any more; the computation stops then.
+        """
+        with self._answer(request, deadline, cancellation) as (spec, arrays):
+            response = predict_pb2.PredictResponse(model_spec=spec)
+            for name in list(arrays):
+                fill(response.outputs[name], arrays.pop(name))
         return response
 
     def outputs(
@@ -82,15 +88,16 @@ class ServerCore:
         request: predict_pb2.PredictRequest,
         deadline: float | None = None,
         cancellation: Cancellation | None = None,
-        answered_by: model_pb2.ModelSpec | None = None,
     ) -> dict[str, np.ndarray]:
-        """Runs a signature.
+        """As `predict`, but the arrays themselves, by name."""
+        with self._answer(request, deadline, cancellation) as (_, arrays):
+            return arrays
 
-        Args:
-            deadline: time by `time.monotonic` at which the answer is due.
-            cancellation: is cancelled when nobody wants the answer any more; the computation stops then.
-            answered_by: is made to say which version and signature answered, if given.
-        """
+    @contextlib.contextmanager
+    def _answer(
+        self, request: predict_pb2.PredictRequest, deadline: float | None, cancellation: Cancellation | None
+    ) -> Iterator[tuple[model_pb2.ModelSpec, dict[str, np.ndarray]]]:
+        """Which version and signature answer, and their arrays, while the request's memory and work are counted."""
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
         with self.manager.lease(request.model_spec) as servable:
@@ -108,12 +115,11 @@ class ServerCore:
             aliases = _outputs(signature, request.output_filter)
             fetches = [signature.outputs[alias].name for alias in aliases]
             with self.bytes_in_flight.hold(inputs.size), self.work_in_flight.hold(inputs.work):
-                arrays = self._run(servable, inputs.arrays, fetches, deadline, cancellation, inputs.steps)
-            for alias, array in zip(aliases, arrays, strict=True):
-                check_type(array, alias)
-            if answered_by is not None:
-                answered_by.CopyFrom(model_spec(servable, name))
-        return dict(zip(aliases, arrays, strict=True))
+                found = self._run(servable, inputs.arrays, fetches, deadline, cancellation, inputs.steps)
+                arrays = dict(zip(aliases, found, strict=True))
+                del found  # whoever takes an array out has the last one
+                check_types(arrays)
+                yield model_spec(servable, name), arrays
 
     def _run(
         self,

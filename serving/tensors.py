@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import grpc
@@ -100,13 +101,13 @@ def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
     return proto
 
 
-def check_type(array: np.ndarray, name: str) -> None:
-    """Raises ServingError for an output whose type has no message here, texts say."""
-    if tf.as_dtype(array.dtype).as_datatype_enum not in _FIELDS:
-        text = (
-            f"The output {name} is of the type {tf.as_dtype(array.dtype).name}, which this server does not answer with"
-        )
-        raise ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
+def check_types(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raises ServingError for outputs of a type that has no message here, texts say."""
+    for name, array in arrays.items():
+        dtype = tf.as_dtype(array.dtype)
+        if dtype.as_datatype_enum not in _FIELDS:
+            text = f"The output {name} is of the type {dtype.name}, which this server does not answer with"
+            raise ServingError(grpc.StatusCode.UNIMPLEMENTED, text)
 
 
 def fill(proto: tensor_pb2.TensorProto, array: np.ndarray) -> None:

@@ -166,7 +166,7 @@ def known_means(x: np.ndarray, unit: Unit, weights: np.ndarray | None = None) ->
 
 def warn_of_doubt(x: np.ndarray, unit: Unit) -> None:
     """Warns of data that the unit accepts but that are hardly meant. Infinite ones, which get an error, it leaves."""
-    total = x.sum(dtype="float64")
+    total = x.sum(dtype="float64") if x.dtype.kind == "f" else 0.0
     if not np.isfinite(total) and np.isinf(x).any():
         return
     if np.isnan(total):

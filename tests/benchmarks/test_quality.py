@@ -49,6 +49,7 @@ def test_records_are_kept_and_read_again(tmp_path):
     assert cubic == [0.03, 0.058, 0.1, 0.17, 0.3]
     for passes in quality.PASSES:
         work.record(method="pcd", rate=0.3, power=1, passes=passes, search=False)
+    work.record(method="pcd", rate=0.9, power=1, passes=2, search=False)  # one that diverges
     records = work.read()
     assert json.loads(work.path.read_text().splitlines()[0]) == records[0]
     table = quality.table(records)

@@ -20,7 +20,8 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.tensors import to_proto
+from serving.errors import ServingError
+from serving.tensors import check_types, to_proto
 from tests.serving.conftest import N_V, put, running
 
 X = np.zeros([2, N_V], "float32")
@@ -144,6 +145,13 @@ def test_output_filter(connection):
     request = connection.request("gibbs", **GIBBS)
     request.output_filter.append("visible")
     assert set(connection.prediction.Predict(request).outputs) == {"visible"}
+
+
+@pytest.mark.parametrize(("array", "kind"), [(np.array([b"a"], object), "string"), (np.zeros(1, "float16"), "float16")])
+def test_outputs_without_a_message(array, kind):
+    with pytest.raises(ServingError, match=f"output names is of the type {kind},") as error:
+        check_types({"numbers": np.zeros(1), "names": array})
+    assert error.value.code is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_deadline_stops_the_computation(connection):
